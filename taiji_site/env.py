@@ -1,0 +1,68 @@
+"""Read settings from the environment and from the secrets file of the data folder."""
+
+import json
+import os
+from pathlib import Path
+from urllib.parse import quote
+
+_problems: list[tuple[str, str, str]] = []
+
+
+def problems() -> list[tuple[str, str, str]]:
+    """Return what was wrong with the environment: (check id, what is wrong, the way out)."""
+    return list(_problems)
+
+
+def text(name: str, default: str) -> str:
+    """Return the variable `name`, or `default` where it is unset or blank."""
+    return os.environ.get(name, "").strip() or default
+
+
+def flag(name: str, default: bool) -> bool:
+    """Return a yes/no variable; anything but 1/true/yes/on and 0/false/no/off is reported by a check."""
+    value = text(name, "1" if default else "0").lower()
+    if value in {"1", "true", "yes", "on"}:
+        return True
+    if value not in {"0", "false", "no", "off"}:
+        _problems.append(("taiji.E002", f"{name}={value!r} is not a yes or a no.", f"Set {name} to 1 or 0."))
+    return False
+
+
+def number(name: str, default: int, least: int, most: int) -> int:
+    """Return a whole number between `least` and `most`; another value is reported by a check."""
+    value = text(name, str(default))
+    if value.isascii() and value.isdigit() and least <= int(value) <= most:
+        return int(value)
+    _problems.append(
+        (
+            "taiji.E003",
+            f"{name}={value!r} is not a whole number from {least} to {most}.",
+            f"Set {name} to such a number, or unset it for {default}.",
+        )
+    )
+    return default
+
+
+def names(name: str, default: str) -> list[str]:
+    """Return a comma-separated list."""
+    return [part.strip() for part in text(name, default).split(",") if part.strip()]
+
+
+def secrets(folder: Path) -> dict[str, str]:
+    """Return the generated secrets of the data folder; empty where none were generated yet."""
+    path = folder / "secrets.json"
+    try:
+        found = json.loads(path.read_text())
+    except FileNotFoundError:
+        return {}
+    except (OSError, ValueError) as error:
+        _problems.append(
+            ("taiji.E004", f"{path} cannot be read: {error}.", "Restore it from a backup: it holds the keys.")
+        )
+        return {}
+    return {str(key): str(value) for key, value in found.items()}
+
+
+def socket_url(path: Path) -> str:
+    """Return the Redis URL of a Unix socket, with the path percent-encoded."""
+    return f"unix://{quote(str(path))}"

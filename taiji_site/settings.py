@@ -1,0 +1,190 @@
+"""All settings of the product, read from the environment (see docs/settings.md)."""
+
+from pathlib import Path
+
+import dj_database_url
+from csp.constants import NONE, SELF
+from django.core.management.utils import get_random_secret_key
+
+from taiji_site import env
+
+BASE_DIR = Path(__file__).resolve().parent.parent
+DATA_DIR = Path(env.text("TAIJI_DATA", str(BASE_DIR / "var"))).resolve()
+RUN_DIR = Path(env.text("TAIJI_RUN", str(DATA_DIR / "run")))
+PORT = env.number("TAIJI_PORT", 8000, 1, 65535)
+_secrets = env.secrets(DATA_DIR)
+
+# Commands that need no secret (the simulator) run without one; taiji.E001 stops everything else.
+SECRET_KEY_GIVEN = env.text("TAIJI_SECRET_KEY", _secrets.get("secret_key", ""))
+SECRET_KEY = SECRET_KEY_GIVEN or get_random_secret_key()
+VAULT_KEYS = env.names("TAIJI_VAULT_KEYS", _secrets.get("vault_keys", ""))
+JOIN_TOKEN = env.text("TAIJI_JOIN_TOKEN", _secrets.get("join_token", ""))
+
+DEBUG = env.flag("TAIJI_DEBUG", False)
+ALLOWED_HOSTS = env.names("TAIJI_ALLOWED_HOSTS", "*")
+CSRF_TRUSTED_ORIGINS = env.names("TAIJI_TRUSTED_ORIGINS", "")
+
+INSTALLED_APPS = [
+    "django.contrib.admin",
+    "django.contrib.auth",
+    "django.contrib.contenttypes",
+    "django.contrib.sessions",
+    "django.contrib.messages",
+    "servestatic",
+    "django.contrib.staticfiles",
+    "channels",
+    "csp",
+    "django_celery_beat",
+    "django_filters",
+    "django_htmx",
+    "drf_spectacular",
+    "drf_spectacular_sidecar",
+    "rest_framework",
+    "template_partials",
+    "cluster",
+    "quotas",
+    "jobs",
+    "taiji_site",
+]
+
+MIDDLEWARE = [
+    "django.middleware.security.SecurityMiddleware",
+    "csp.middleware.CSPMiddleware",
+    "servestatic.middleware.ServeStaticMiddleware",
+    "django.contrib.sessions.middleware.SessionMiddleware",
+    "django.middleware.locale.LocaleMiddleware",
+    "django.middleware.common.CommonMiddleware",
+    "django.middleware.csrf.CsrfViewMiddleware",
+    "django.contrib.auth.middleware.AuthenticationMiddleware",
+    "django.contrib.messages.middleware.MessageMiddleware",
+    "django.middleware.clickjacking.XFrameOptionsMiddleware",
+    "django_htmx.middleware.HtmxMiddleware",
+]
+
+ROOT_URLCONF = "taiji_site.urls"
+ASGI_APPLICATION = "taiji_site.asgi.application"
+
+TEMPLATES = [
+    {
+        "BACKEND": "django.template.backends.django.DjangoTemplates",
+        "DIRS": [BASE_DIR / "templates"],
+        "APP_DIRS": True,
+        "OPTIONS": {
+            "context_processors": [
+                "django.template.context_processors.request",
+                "django.contrib.auth.context_processors.auth",
+                "django.contrib.messages.context_processors.messages",
+                "django.template.context_processors.i18n",
+            ],
+            "builtins": ["django.templatetags.i18n"],
+        },
+    }
+]
+
+# SQLite: IMMEDIATE makes every atomic block a writer from its first statement on, so two writers queue
+# on the busy time-out instead of failing when they upgrade together.
+SQLITE_OPTIONS = {
+    "transaction_mode": "IMMEDIATE",
+    "timeout": 20,
+    "init_command": "PRAGMA journal_mode=WAL; PRAGMA synchronous=NORMAL; PRAGMA foreign_keys=ON;",
+}
+DATABASE_URL = env.text("DATABASE_URL", "")
+if DATABASE_URL:
+    DATABASES = {"default": {**dj_database_url.parse(DATABASE_URL), "OPTIONS": {"pool": True}}}
+else:
+    DATABASES = {
+        "default": {
+            "ENGINE": "django.db.backends.sqlite3",
+            "NAME": DATA_DIR / "taiji.sqlite3",
+            "OPTIONS": SQLITE_OPTIONS,
+        }
+    }
+DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
+
+REDIS_URL = env.text("REDIS_URL", env.socket_url(RUN_DIR / "valkey.sock"))
+
+# Messages are hints: a lost one costs one period of the beat, a doubled one nothing.
+CELERY_BROKER_URL = REDIS_URL.replace("unix://", "redis+socket://", 1)
+CELERY_TASK_IGNORE_RESULT = True
+CELERY_BROKER_CONNECTION_RETRY_ON_STARTUP = True
+CELERY_WORKER_HIJACK_ROOT_LOGGER = False
+CELERY_BEAT_SCHEDULER = "celery.beat:PersistentScheduler"
+PASS_PERIOD_S = env.number("TAIJI_PASS_PERIOD", 2, 1, 60)
+CELERY_BEAT_SCHEDULE = {
+    "pass": {
+        "task": "jobs.run_pass",
+        "schedule": float(PASS_PERIOD_S),
+        "options": {"expires": PASS_PERIOD_S * 2},
+    }
+}
+PASS_TASK = "jobs.run_pass"
+
+AUTH_PASSWORD_VALIDATORS = [
+    {"NAME": "django.contrib.auth.password_validation.UserAttributeSimilarityValidator"},
+    {"NAME": "django.contrib.auth.password_validation.MinimumLengthValidator"},
+    {"NAME": "django.contrib.auth.password_validation.CommonPasswordValidator"},
+    {"NAME": "django.contrib.auth.password_validation.NumericPasswordValidator"},
+]
+LOGIN_URL = "login"
+LOGIN_REDIRECT_URL = "home"
+LOGOUT_REDIRECT_URL = "login"
+
+REST_FRAMEWORK = {
+    "DEFAULT_AUTHENTICATION_CLASSES": [
+        "jobs.api.authentication.TokenAuthentication",
+        "rest_framework.authentication.SessionAuthentication",
+    ],
+    "DEFAULT_PERMISSION_CLASSES": ["rest_framework.permissions.IsAuthenticated"],
+    "DEFAULT_RENDERER_CLASSES": ["rest_framework.renderers.JSONRenderer"],
+    "DEFAULT_PARSER_CLASSES": ["jobs.api.parsers.DocumentParser"],
+    "DEFAULT_SCHEMA_CLASS": "drf_spectacular.openapi.AutoSchema",
+    "EXCEPTION_HANDLER": "jobs.api.errors.handle",
+}
+SPECTACULAR_SETTINGS = {
+    "TITLE": "Taiji API",
+    "VERSION": "1",
+    "OAS_VERSION": "3.1.1",
+    "SERVE_INCLUDE_SCHEMA": False,
+    "SWAGGER_UI_DIST": "SIDECAR",
+    "SWAGGER_UI_FAVICON_HREF": "SIDECAR",
+}
+
+CONTENT_SECURITY_POLICY = {
+    "DIRECTIVES": {
+        "default-src": [SELF],
+        "img-src": [SELF, "data:"],  # Tabler's icons are data: images of its stylesheet
+        "object-src": [NONE],
+        "base-uri": [SELF],
+        "form-action": [SELF],
+        "frame-ancestors": [NONE],
+    }
+}
+SECURE_REFERRER_POLICY = "same-origin"
+X_FRAME_OPTIONS = "DENY"
+SESSION_COOKIE_SAMESITE = "Lax"
+SECURE_PROXY_SSL_HEADER = (
+    ("HTTP_X_FORWARDED_PROTO", "https") if env.flag("TAIJI_BEHIND_TLS_PROXY", False) else None
+)
+SESSION_COOKIE_SECURE = CSRF_COOKIE_SECURE = SECURE_PROXY_SSL_HEADER is not None
+
+LANGUAGE_CODE = "en"
+LANGUAGES = [("en", "English"), ("zh-hans", "简体中文")]
+LOCALE_PATHS = [BASE_DIR / "locale"]
+USE_I18N = True
+TIME_ZONE = env.text("TAIJI_TIME_ZONE", "UTC")
+USE_TZ = True
+
+STATIC_URL = "static/"
+STATIC_ROOT = DATA_DIR / "static"
+STATICFILES_DIRS = [BASE_DIR / "static"]
+
+LOG_DIR = DATA_DIR / "logs"
+TASK_LOG_DIR = DATA_DIR / "task-logs"
+LOGGING = {
+    "version": 1,
+    "disable_existing_loggers": False,
+    "formatters": {"line": {"format": "%(asctime)s %(levelname)s %(name)s: %(message)s"}},
+    "handlers": {"console": {"class": "logging.StreamHandler", "formatter": "line"}},
+    "root": {"handlers": ["console"], "level": env.text("TAIJI_LOG_LEVEL", "INFO")},
+    "loggers": {"httpx": {"level": "WARNING"}, "celery": {"level": "WARNING"}},  # INFO: lines for every pass
+}

@@ -1,0 +1,15 @@
+"""Every address of the product."""
+
+from django.contrib import admin
+from django.urls import URLPattern, URLResolver, include, path
+
+from taiji_site import health
+
+urlpatterns: list[URLPattern | URLResolver] = [
+    path("healthz/", health.healthz, name="healthz"),
+    path("admin/", admin.site.urls),
+    path("api/agent/", include("cluster.urls")),
+    path("api/v1/", include("jobs.api.urls")),
+    path("i18n/", include("django.conf.urls.i18n")),
+    path("", include("jobs.portal.urls")),
+]
