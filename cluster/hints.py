@@ -1,0 +1,61 @@
+"""Hints that something changed: they bring the next look forward, and losing one costs one period."""
+
+import logging
+from functools import cache
+from typing import Any
+
+import redis
+from celery import current_app
+from django.conf import settings
+from django.db import transaction
+from kombu.exceptions import OperationalError
+
+log = logging.getLogger(__name__)
+CHANNEL = "taiji:"  # prefix of every Redis channel of the product
+
+
+@cache
+def _redis() -> Any:
+    return redis.Redis.from_url(settings.REDIS_URL, socket_timeout=1, socket_connect_timeout=1)
+
+
+def host_topic(host_id: int) -> str:
+    """Return the topic that says: what this host should run has changed."""
+    return f"host.{host_id}"
+
+
+def publish(*topics: str) -> None:
+    """Say, once the transaction at hand is committed, that each of `topics` changed."""
+    transaction.on_commit(lambda: _publish(topics))
+
+
+def _publish(topics: tuple[str, ...]) -> None:
+    try:
+        with _redis().pipeline(transaction=False) as pipe:
+            for topic in dict.fromkeys(topics):
+                pipe.publish(CHANNEL + topic, b"")
+            pipe.execute()
+    except redis.RedisError as error:
+        log.warning("hint not sent: %s", error)
+
+
+def wake_pass() -> None:
+    """Ask, once the transaction at hand is committed, for a scheduling pass now rather than at the next beat."""
+    transaction.on_commit(_wake_pass)
+
+
+def _wake_pass() -> None:
+    try:
+        # One message at a time is enough: the pass clears the mark before it reads the database.
+        if _redis().set(CHANNEL + "pass-asked", b"1", nx=True, px=2000):
+            current_app.send_task(settings.PASS_TASK, retry=False, expires=10)
+    except (redis.RedisError, OperationalError) as error:
+        log.warning("pass not woken: %s", error)
+
+
+def pass_begins() -> None:
+    """Note that a pass reads the database from here on: later changes must ask again."""
+    try:
+        _redis().delete(CHANNEL + "pass-asked")
+    except redis.RedisError as error:
+        log.warning("mark of the pass not cleared: %s", error)

@@ -1,0 +1,189 @@
+"""What there is (regions, hosts, cards) and what runs on it (instances, leases)."""
+
+import uuid
+from typing import ClassVar
+
+from django.db import models
+from django.db.models import F, Q
+from django.utils.translation import gettext_lazy as _
+
+
+class Region(models.Model):
+    """A place where hosts stand."""
+
+    name = models.CharField(_("name"), max_length=64, unique=True)
+
+    class Meta:
+        ordering = ["name"]
+        verbose_name = _("region")
+        verbose_name_plural = _("regions")
+
+    def __str__(self) -> str:
+        return self.name
+
+
+class GpuTypeQuerySet(models.QuerySet["GpuType"]):
+    """Look-ups of GPU types."""
+
+    def by_name(self) -> dict[str, "GpuType"]:
+        """Return every type under its case-folded name and under each of its earlier names."""
+        types = list(self)
+        found = {alias.casefold(): gpu_type for gpu_type in types for alias in gpu_type.aliases}
+        return found | {gpu_type.name.casefold(): gpu_type for gpu_type in types}
+
+
+class GpuType(models.Model):
+    """A kind of card; renamed types keep answering to their earlier names."""
+
+    name = models.CharField(_("name"), max_length=64, unique=True)
+    aliases = models.JSONField(
+        _("earlier names"), default=list, blank=True, help_text=_("A list of names that mean this type too.")
+    )
+
+    objects: ClassVar[GpuTypeQuerySet] = GpuTypeQuerySet.as_manager()  # type: ignore[assignment]  # typed by its methods
+
+    class Meta:
+        ordering = ["name"]
+        verbose_name = _("GPU type")
+        verbose_name_plural = _("GPU types")
+
+    def __str__(self) -> str:
+        return self.name
+
+
+class Host(models.Model):
+    """A machine with cards, and what operators and its agent last said of it."""
+
+    class State(models.TextChoices):
+        """What operators want of the host; whether it is lost is observed apart, in `lost_since`."""
+
+        READY = "ready", _("ready")
+        CORDONED = "cordoned", _("cordoned")  # keeps what runs, takes no starts
+        DRAINING = "draining", _("draining")  # the same, and its elastic tasks are evicted
+        QUARANTINED = "quarantined", _("quarantined")  # taken out by the platform after failures
+        REMOVED = "removed", _("removed")  # gone for good
+
+    name = models.CharField(_("name"), max_length=128, unique=True)
+    region = models.ForeignKey(Region, models.PROTECT, verbose_name=_("region"), related_name="hosts")
+    state = models.CharField(_("state"), max_length=16, choices=State.choices, default=State.READY)
+    state_reason = models.CharField(_("reason"), max_length=255, blank=True)
+    state_changed_at = models.DateTimeField(_("state since"), auto_now_add=True)
+    lost_since = models.DateTimeField(_("lost since"), null=True, blank=True, editable=False)
+
+    address = models.CharField(_("address"), max_length=255, blank=True, editable=False)
+    offers = models.JSONField(_("kinds of instance it can run"), default=list, editable=False)
+    token_hash = models.CharField(max_length=64, blank=True, editable=False, db_index=True)
+    last_seen_at = models.DateTimeField(_("last seen"), null=True, editable=False)
+    clock_offset_s = models.FloatField(_("clock offset (s)"), default=0.0, editable=False)
+    agent_version = models.CharField(_("agent version"), max_length=32, blank=True, editable=False)
+    agent_boot = models.CharField(max_length=36, blank=True, editable=False)
+    agent_seq = models.BigIntegerField(default=0, editable=False)  # a report not newer than this is late
+
+    class Meta:
+        ordering = ["name"]
+        verbose_name = _("host")
+        verbose_name_plural = _("hosts")
+
+    def __str__(self) -> str:
+        return self.name
+
+    @property
+    def condition(self) -> str:
+        """Return `lost` where the host is silent, else its state."""
+        return "lost" if self.lost_since else self.state
+
+
+class Card(models.Model):
+    """What one process sees as one GPU."""
+
+    class State(models.TextChoices):
+        """What the agent says of the card."""
+
+        OK = "ok", _("ok")
+        BROKEN = "broken", _("broken")
+        EXTERNAL = "external", _("used from outside")
+        MISSING = "missing", _("missing")  # the host no longer reports it
+
+    host = models.ForeignKey(Host, models.PROTECT, verbose_name=_("host"), related_name="cards")
+    index = models.PositiveSmallIntegerField(_("index"))
+    uuid = models.CharField(max_length=96, blank=True)
+    gpu_type = models.ForeignKey(GpuType, models.PROTECT, verbose_name=_("GPU type"), related_name="cards")
+    memory_mib = models.PositiveIntegerField(_("memory (MiB)"), default=0)
+    state = models.CharField(_("state"), max_length=16, choices=State.choices, default=State.OK)
+    state_reason = models.CharField(_("reason"), max_length=255, blank=True)
+
+    class Meta:
+        ordering = ["host", "index"]
+        verbose_name = _("card")
+        verbose_name_plural = _("cards")
+        constraints = [models.UniqueConstraint(fields=["host", "index"], name="card_once_per_host")]
+
+    def __str__(self) -> str:
+        return f"{self.host_id}:{self.index}"
+
+
+class Instance(models.Model):
+    """One spec on one host: what should be (`wanted`) and what is (`phase`)."""
+
+    class Phase(models.TextChoices):
+        """What the host last said; `gone` is final and means no process of it is left."""
+
+        PENDING = "pending", _("pending")  # the host has not said it took it
+        STARTING = "starting", _("starting")
+        RUNNING = "running", _("running")
+        ENDING = "ending", _("ending")  # exit command, TERM, KILL
+        GONE = "gone", _("gone")
+
+    id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
+    host = models.ForeignKey(Host, models.PROTECT, related_name="instances")
+    gang = models.BigIntegerField(db_index=True)  # the caller's number of what starts and ends together
+    rank = models.PositiveIntegerField(default=0)
+    label = models.CharField(max_length=255)  # for people
+    spec = models.JSONField()  # what to run, without secrets; see cluster/agent/protocol.py
+    secrets = models.TextField(blank=True)  # environment of the process that nobody may read, in the vault
+    wanted = models.BooleanField(default=True)
+    created_at = models.DateTimeField(auto_now_add=True)
+    stop_asked_at = models.DateTimeField(null=True)  # when `wanted` became false
+
+    phase = models.CharField(max_length=16, choices=Phase.choices, default=Phase.PENDING)
+    running_at = models.DateTimeField(null=True)
+    gone_at = models.DateTimeField(null=True)
+    exit_code = models.IntegerField(null=True)
+    exit_signal = models.IntegerField(null=True)
+    ended_by_itself = models.BooleanField(null=True)  # false: it was being stopped when it ended
+    detail = models.CharField(max_length=512, blank=True)  # why it did not start, in one sentence
+    log_bytes = models.BigIntegerField(default=0)
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(fields=["gang", "rank"], name="instance_rank_once"),
+        ]
+        indexes = [
+            # What a host should run, and what the pass has to look at: never the long tail of ended ones.
+            models.Index(fields=["host"], name="instance_live", condition=~Q(phase="gone")),
+        ]
+
+    def __str__(self) -> str:
+        return self.label
+
+
+class CardLease(models.Model):
+    """One card given to one instance, until `released_at`."""
+
+    card = models.ForeignKey(Card, models.PROTECT, related_name="leases")
+    instance = models.ForeignKey(Instance, models.PROTECT, related_name="leases")
+    leased_at = models.DateTimeField(auto_now_add=True)
+    released_at = models.DateTimeField(null=True)
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(
+                fields=["card"], name="card_leased_once", condition=Q(released_at__isnull=True)
+            ),
+            models.CheckConstraint(
+                condition=Q(released_at__isnull=True) | Q(released_at__gte=F("leased_at")), name="lease_ends_after"
+            ),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.card_id} → {self.instance_id}"

@@ -1,0 +1,23 @@
+"""Secrets at rest: encrypted with the newest key, read with any of the keys."""
+
+import json
+
+from cryptography.fernet import Fernet, MultiFernet
+from django.conf import settings
+from django.core.exceptions import ImproperlyConfigured
+
+
+def _keys() -> MultiFernet:
+    if not settings.VAULT_KEYS:
+        raise ImproperlyConfigured("TAIJI_VAULT_KEYS is not set: secrets can be neither stored nor read.")
+    return MultiFernet([Fernet(key) for key in settings.VAULT_KEYS])
+
+
+def seal(values: dict[str, str]) -> str:
+    """Return `values` encrypted; the empty text for no values."""
+    return _keys().encrypt(json.dumps(values).encode()).decode() if values else ""
+
+
+def unseal(sealed: str) -> dict[str, str]:
+    """Return the values of a text made by `seal`; raises cryptography.fernet.InvalidToken for a wrong key."""
+    return dict(json.loads(_keys().decrypt(sealed.encode()))) if sealed else {}

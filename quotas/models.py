@@ -1,0 +1,167 @@
+"""Who may use how much: businesses, their members, quotas, tokens, and the ledger of card-hours."""
+
+import hashlib
+import secrets
+from typing import ClassVar
+
+from django.conf import settings
+from django.contrib.auth.models import User
+from django.core.validators import RegexValidator
+from django.db import models
+from django.db.models import Q
+from django.utils.translation import gettext_lazy as _
+
+from cluster.models import GpuType, Region
+
+
+class Business(models.Model):
+    """A team with a budget of cards."""
+
+    flag = models.CharField(
+        "business_flag",
+        max_length=64,
+        unique=True,
+        validators=[RegexValidator(r"^[^\s/\\\x00-\x1f.][^/\\\x00-\x1f]*$", _("No slashes, no leading dot."))],
+    )
+    name = models.CharField(_("name"), max_length=128, blank=True)
+    members = models.ManyToManyField(settings.AUTH_USER_MODEL, through="Member", related_name="businesses")
+    default_gpu_types = models.ManyToManyField(GpuType, through="DefaultGpuType")
+
+    class Meta:
+        ordering = ["flag"]
+        verbose_name = _("business")
+        verbose_name_plural = _("businesses")
+
+    def __str__(self) -> str:
+        return self.flag
+
+
+class Member(models.Model):
+    """A user of a business."""
+
+    class Role(models.TextChoices):
+        """What the user may do in the business."""
+
+        MEMBER = "member", _("member")
+        LEAD = "lead", _("lead")  # may also stop the tasks of others
+
+    business = models.ForeignKey(Business, models.CASCADE, verbose_name=_("business"))
+    user = models.ForeignKey(settings.AUTH_USER_MODEL, models.CASCADE, verbose_name=_("user"))
+    role = models.CharField(_("role"), max_length=16, choices=Role.choices, default=Role.MEMBER)
+
+    class Meta:
+        verbose_name = _("member")
+        verbose_name_plural = _("members")
+        constraints = [models.UniqueConstraint(fields=["business", "user"], name="member_once")]
+
+    def __str__(self) -> str:
+        return f"{self.user_id} in {self.business_id}"
+
+
+class DefaultGpuType(models.Model):
+    """A type that a task of the business may use where its config names none, in this order."""
+
+    business = models.ForeignKey(Business, models.CASCADE)
+    gpu_type = models.ForeignKey(GpuType, models.CASCADE, verbose_name=_("GPU type"))
+    position = models.PositiveSmallIntegerField(_("position"), default=0)
+
+    class Meta:
+        ordering = ["position", "id"]
+        verbose_name = _("default GPU type")
+        verbose_name_plural = _("default GPU types")
+        constraints = [models.UniqueConstraint(fields=["business", "gpu_type"], name="default_type_once")]
+
+    def __str__(self) -> str:
+        return f"{self.business_id}: {self.gpu_type_id}"
+
+
+class Quota(models.Model):
+    """How many cards of a type a business may hold: with high tasks, and (blank: no cap) with elastic ones."""
+
+    business = models.ForeignKey(Business, models.PROTECT, verbose_name=_("business"), related_name="quotas")
+    gpu_type = models.ForeignKey(GpuType, models.PROTECT, verbose_name=_("GPU type"), related_name="quotas")
+    region = models.ForeignKey(
+        Region,
+        models.PROTECT,
+        verbose_name=_("region"),
+        null=True,
+        blank=True,
+        help_text=_("Blank: all regions together. A region's row caps within that one."),
+    )
+    cards = models.PositiveIntegerField(_("cards"), help_text=_("For high tasks."))
+    elastic_cards = models.PositiveIntegerField(_("elastic cards at most"), null=True, blank=True)
+    user_elastic_cards = models.PositiveIntegerField(_("elastic cards of one user at most"), null=True, blank=True)
+
+    class Meta:
+        ordering = ["business", "gpu_type", "region"]
+        verbose_name = _("quota")
+        verbose_name_plural = _("quotas")
+        constraints = [
+            models.UniqueConstraint(fields=["business", "gpu_type", "region"], name="quota_once_per_region"),
+            models.UniqueConstraint(
+                fields=["business", "gpu_type"], name="quota_once_overall", condition=Q(region__isnull=True)
+            ),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.business_id}: {self.cards} × {self.gpu_type_id}"
+
+
+class ApiTokenQuerySet(models.QuerySet["ApiToken"]):
+    """Look-ups and making of tokens."""
+
+    def issue(self, user: User, name: str, secret: str | None = None) -> str:
+        """Make a token for `user` and return its text, which is kept nowhere."""
+        secret = secret or secrets.token_urlsafe(32)
+        self.create(user=user, name=name, digest=digest(secret))
+        return secret
+
+    def by_secret(self, secret: str) -> "ApiToken | None":
+        """Return the token of an active user with this text, or None."""
+        return self.select_related("user").filter(digest=digest(secret), user__is_active=True).first()
+
+
+class ApiToken(models.Model):
+    """A user's key to the API, hashed at rest."""
+
+    user = models.ForeignKey(settings.AUTH_USER_MODEL, models.CASCADE, related_name="api_tokens")
+    name = models.CharField(_("name"), max_length=64)
+    digest = models.CharField(max_length=64, unique=True, editable=False)
+    created_at = models.DateTimeField(_("created"), auto_now_add=True)
+
+    objects: ClassVar[ApiTokenQuerySet] = ApiTokenQuerySet.as_manager()  # type: ignore[assignment]  # typed by its methods
+
+    class Meta:
+        verbose_name = _("API token")
+        verbose_name_plural = _("API tokens")
+
+    def __str__(self) -> str:
+        return self.name
+
+
+def digest(secret: str) -> str:
+    """Return what is stored of a random secret of 128 bits or more (a slow hash would add nothing)."""
+    return hashlib.sha256(secret.encode()).hexdigest()
+
+
+class UsageRow(models.Model):
+    """What one attempt used, written once when it ended; rows are never changed."""
+
+    attempt = models.BigIntegerField(unique=True)
+    task = models.BigIntegerField(db_index=True)
+    business = models.ForeignKey(Business, models.PROTECT, related_name="usage")
+    user = models.ForeignKey(settings.AUTH_USER_MODEL, models.PROTECT, related_name="+")
+    gpu_type = models.ForeignKey(GpuType, models.PROTECT, related_name="+")
+    task_class = models.CharField(max_length=8)
+    cards = models.PositiveIntegerField()
+    started_at = models.DateTimeField()
+    ended_at = models.DateTimeField(db_index=True)
+    seconds = models.FloatField()  # from the cards' giving to their return
+    outcome = models.CharField(max_length=16)
+
+    class Meta:
+        verbose_name = _("usage row")
+        verbose_name_plural = _("usage rows")
+
+    def __str__(self) -> str:
+        return f"attempt {self.attempt}: {self.cards} × {self.seconds:.0f} s"
