@@ -1,0 +1,168 @@
+"""Tasks and attempts to look at, the policy and the templates to edit, for operators."""
+
+import json
+from dataclasses import fields
+from typing import Any
+
+from django import forms
+from django.contrib import admin
+from django.db.models import Model
+from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
+from django.urls import reverse
+from django.utils.html import format_html
+from django.utils.safestring import SafeString
+from django.utils.translation import gettext
+from django.utils.translation import gettext_lazy as _
+
+from cluster import hints
+from cluster.admin import ReadOnlyAdmin
+from jobs import document
+from jobs.models import Attempt, Policy, Task, Template
+from jobs.scheduling import policy, types
+
+DEFAULTS = {field.name: field.default for field in fields(types.Policy)}
+
+
+@admin.register(Task)
+class TaskAdmin(ReadOnlyAdmin):
+    """Tasks: their owners and leads steer them on their pages."""
+
+    list_display = (
+        "id",
+        "task_flag",
+        "business",
+        "user",
+        "wanted_class",
+        "state",
+        "submitted_at",
+        "ended_at",
+    )
+    list_filter = ("state", "wanted_class", "business")
+    list_select_related = ("business", "user")
+    search_fields = ("=id", "task_flag", "user__username")
+    fields = (
+        *("id", "task_flag", "business", "user", "origin", "wanted_class", "state", "reason_code", "region"),
+        *("host_num", "host_gpu_num", "priority", "submitted_at", "queued_at", "ready_at", "ended_at"),
+        *("document", "page"),
+    )
+
+    @admin.display(description=_("config"))
+    def document(self, task: Task) -> SafeString:
+        """Return the config, which holds no secrets."""
+        return format_html("<pre>{}</pre>", json.dumps(task.config, indent=2, ensure_ascii=False))
+
+    @admin.display(description=_("page"))
+    def page(self, task: Task) -> SafeString:
+        """Return the way to the task's page."""
+        return format_html('<a href="{}">{}</a>', reverse("task", args=[task.pk]), task)
+
+
+@admin.register(Attempt)
+class AttemptAdmin(ReadOnlyAdmin):
+    """Attempts."""
+
+    list_display = ("task", "number", "task_class", "gpu_type", "cards", "created_at", "ended_at", "outcome")
+    list_filter = ("outcome", "task_class", "gpu_type")
+    list_select_related = ("task", "gpu_type")
+    search_fields = ("=task__id", "task__task_flag")
+    fields = (
+        *list_display,
+        *("running_at", "keep_until", "ending", "ending_code", "ending_at", "outcome_code"),
+        *("evicted_for", "evict_rule"),
+    )
+
+
+class PolicyForm(forms.ModelForm):
+    """One field per key; a blank one means the default."""
+
+    class Meta:
+        model = Policy
+        fields = ()
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        """Make the fields from the scheduler's own list."""
+        super().__init__(*args, **kwargs)
+        for key, default in DEFAULTS.items():
+            self.fields[key] = _policy_field(key, default)
+            self.initial[key] = self.instance.values.get(key)
+
+    def clean(self) -> dict[str, Any]:
+        """Let the scheduler check each value."""
+        cleaned = super().clean() or self.cleaned_data
+        self.instance.values = {}
+        for key in DEFAULTS:
+            if (value := cleaned.get(key)) not in (None, ""):
+                try:
+                    self.instance.values[key] = policy.check(key, value)
+                except ValueError as error:
+                    self.add_error(key, str(error))
+        return cleaned
+
+
+def _policy_field(key: str, default: object) -> forms.Field:
+    says = gettext("Blank: %s.") % default
+    if key in policy.CHOICES:
+        choices = [("", "—"), *((choice, choice) for choice in policy.CHOICES[key])]
+        return forms.ChoiceField(choices=choices, required=False, help_text=says)
+    return forms.FloatField(required=False, min_value=0, help_text=says)
+
+
+@admin.register(Policy)
+class PolicyAdmin(admin.ModelAdmin):
+    """The one policy."""
+
+    form = PolicyForm
+
+    def get_fieldsets(self, request: HttpRequest, obj: Any = None) -> list[Any]:
+        """Show every key; the framework knows only the model's fields."""
+        return [(None, {"fields": list(DEFAULTS)})]
+
+    def get_form(self, request: HttpRequest, obj: Any = None, change: bool = False, **kwargs: Any) -> Any:
+        """Return the form as it is: its fields are made when it is."""
+        return PolicyForm
+
+    def changelist_view(self, request: HttpRequest, extra_context: Any = None) -> HttpResponse:
+        """Go straight to the one row, which is made at the first look."""
+        Policy.objects.get_or_create(pk=1)
+        return HttpResponseRedirect(reverse("admin:jobs_policy_change", args=[1]))
+
+    def has_add_permission(self, request: HttpRequest) -> bool:
+        """Nobody: there is one."""
+        return False
+
+    def has_delete_permission(self, request: HttpRequest, obj: Model | None = None) -> bool:
+        """Nobody: there is one."""
+        return False
+
+    def save_model(self, request: HttpRequest, obj: Policy, form: Any, change: bool) -> None:
+        """Let the next pass follow it now."""
+        super().save_model(request, obj, form, change)
+        hints.wake_pass()
+
+
+class TemplateForm(forms.ModelForm):
+    """A template is a config document that may lack what each user fills in."""
+
+    def clean_config(self) -> dict[str, Any]:
+        """Refuse what no task could have, and secrets: a template is shown to everyone."""
+        normal = document.normalise(self.cleaned_data["config"])
+        messages = [
+            f"{fault.field}: {fault.message}" if fault.field else fault.message for fault in normal.faults
+        ]
+        if normal.token or any(normal.secrets.values()):
+            messages.append(gettext("A template holds no secrets: leave their values out."))
+        if messages:
+            raise forms.ValidationError(messages)
+        given: dict[str, Any] = self.cleaned_data["config"]
+        return given
+
+
+@admin.register(Template)
+class TemplateAdmin(admin.ModelAdmin):
+    """Templates."""
+
+    form = TemplateForm
+    list_display = ("name", "business", "description")
+    list_filter = ("business",)
+    list_select_related = ("business",)
+    search_fields = ("name", "description")

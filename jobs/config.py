@@ -1,0 +1,202 @@
+"""The config document against the database: whose business, which cards, how much quota."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from django.contrib.auth.models import User
+from django.utils import timezone
+from django.utils.translation import gettext as _
+
+from cluster import vault
+from cluster.models import GpuType, Region
+from jobs import capacity, document
+from jobs.models import Priority, Task, TaskClass
+from jobs.values import Fault, Invalid
+from quotas import access
+from quotas.models import Business
+
+__all__ = ["NEVER_CODES", "Config", "Fault", "Invalid", "read", "same_request"]
+
+CLASSES = {True: TaskClass.ELASTIC, False: TaskClass.HIGH, "auto": TaskClass.AUTO}
+PRIORITIES = {"low": Priority.LOW, "medium": Priority.MEDIUM, "high": Priority.HIGH}
+NEVER_CODES = capacity.CODES  # faults of what this cluster and quota can never give
+MOST_NAMED = 20  # known names listed in a fault
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Config:
+    """A document that was found good, in the words of the database; `document` is its normal form."""
+
+    business: Business
+    user: User
+    task_flag: str
+    wanted_class: TaskClass
+    host_num: int
+    host_gpu_num: int
+    gpu_types: tuple[GpuType, ...]  # in the order to try
+    region: Region | None
+    priority: int
+    pull_up: bool
+    keep_alive: bool
+    retry_limit: int
+    time_limit_s: int | None
+    checkpoint_interval_s: int | None
+    not_before: datetime | None
+    start_command: str
+    exit_command: str
+    start_in_all: bool
+    env: dict[str, str]  # without the secret ones
+    document: dict[str, Any]
+    secrets: dict[str, str]  # by path, such as env.AWS_SECRET
+
+
+def read(given: object, *, user: User, origin: Task | None = None) -> Config:
+    """Return what a document asks for; raises Invalid with all its faults.
+
+    `origin`: the task that the document was cloned from; its secrets stand in where no value is given.
+    """
+    normal = document.normalise(given)
+    values, faults = normal.values, list(normal.faults)
+    faults += document.required(given) if isinstance(given, dict) else []
+    business = _business(values, user, faults)
+    region = _region(values, faults)
+    gpu_types = _gpu_types(values, business, faults)
+    if (
+        business
+        and gpu_types
+        and "host_num" in values
+        and "host_gpu_num" in values
+        and (region or "region" not in values)
+    ):
+        faults += capacity.faults(_ask(values, region), gpu_types, business)
+    secrets = _secrets(normal.secrets, user, origin, faults)
+    faults += document.leaks(values, secrets | ({"Token": normal.token} if normal.token else {}))
+    if faults or business is None:
+        raise Invalid(faults[: document.MOST_FAULTS])
+    if "GPUName" in values:
+        values = values | {"GPUName": ",".join(gpu_type.name for gpu_type in gpu_types)}
+    return _config(values, secrets, business=business, user=user, region=region, gpu_types=tuple(gpu_types))
+
+
+def same_request(stored: Mapping[str, Any], wanted: Mapping[str, Any]) -> bool:
+    """Say whether two normal forms ask for the same: defaults are filled in, names are canonical."""
+    return dict(stored) == dict(wanted)
+
+
+def _config(
+    values: dict[str, Any],
+    secrets: dict[str, str],
+    *,
+    business: Business,
+    user: User,
+    region: Region | None,
+    gpu_types: tuple[GpuType, ...],
+) -> Config:
+    not_before = values.get("not_before")
+    return Config(
+        business=business,
+        user=user,
+        task_flag=values.get("task_flag") or f"{business.flag}-{timezone.localtime():%Y%m%d-%H%M%S}",
+        wanted_class=CLASSES[values["is_elasticity"]],
+        host_num=values["host_num"],
+        host_gpu_num=values["host_gpu_num"],
+        gpu_types=gpu_types,
+        region=region,
+        priority=PRIORITIES[values["priority"]],
+        pull_up=values["enable_evicted_pulled_up"],
+        keep_alive=values["keep_alive"],
+        retry_limit=values["retry_limit"],
+        time_limit_s=values.get("time_limit"),
+        checkpoint_interval_s=values.get("checkpoint_interval"),
+        not_before=datetime.fromisoformat(not_before) if not_before else None,
+        start_command=values["start_cmd"],
+        exit_command=values.get("exit_cmd", ""),
+        start_in_all=values["exec_start_in_all_mpi_pods"],
+        env={name: value for name, value in values.get("env", {}).items() if isinstance(value, str)},
+        document=values,
+        secrets=secrets,
+    )
+
+
+def _ask(values: Mapping[str, Any], region: Region | None) -> capacity.Ask:
+    return capacity.Ask(
+        host_num=values["host_num"],
+        host_gpu_num=values["host_gpu_num"],
+        region=region,
+        high=values.get("is_elasticity") is False,
+    )
+
+
+def _business(values: Mapping[str, Any], user: User, faults: list[Fault]) -> Business | None:
+    flag = values.get("business_flag")
+    if flag is None:
+        return None
+    mine = access.businesses_of(user)
+    found = mine.filter(flag=flag).first()
+    if found is None:
+        # The same words for one that doesn't exist and one of others: nobody learns who else is here.
+        message = _("You belong to no business of this name; yours: %s.")
+        faults.append(Fault("business_flag", "unknown", message % _list(mine.values_list("flag", flat=True))))
+    return found
+
+
+def _region(values: Mapping[str, Any], faults: list[Fault]) -> Region | None:
+    name = values.get("region")
+    if name is None:
+        return None
+    regions = {region.name: region for region in Region.objects.all()}
+    folded = {known.casefold(): region for known, region in regions.items()}
+    found = regions.get(name) or folded.get(name.casefold())
+    if found is None:
+        faults.append(Fault("region", "unknown", _("There is no such region; known: %s.") % _list(regions)))
+    return found
+
+
+def _gpu_types(values: Mapping[str, Any], business: Business | None, faults: list[Fault]) -> list[GpuType]:
+    """Return the types in the order to try: those named, else the business's defaults."""
+    if "GPUName" not in values:
+        return _default_types(business, faults) if business and not _faulty("GPUName", faults) else []
+    known = GpuType.objects.by_name()
+    wanted = [(name, known.get(name.casefold())) for name in values["GPUName"].split(",")]
+    strange = [name for name, found in wanted if found is None]
+    if strange:
+        message = _("Unknown GPU type: %(names)s. Known: %(known)s.")
+        listed = _list(sorted({gpu_type.name for gpu_type in known.values()}))
+        faults.append(Fault("GPUName", "unknown", message % {"names": _list(strange), "known": listed}))
+        return []
+    return list({found.pk: found for _name, found in wanted if found}.values())
+
+
+def _default_types(business: Business, faults: list[Fault]) -> list[GpuType]:
+    rows = business.defaultgputype_set.select_related("gpu_type")
+    found = [row.gpu_type for row in rows]
+    if not found:
+        known = _list(GpuType.objects.values_list("name", flat=True))
+        message = _("Business %(flag)s has no default GPU type; name one or several here: %(known)s.")
+        faults.append(Fault("GPUName", "required", message % {"flag": business.flag, "known": known}))
+    return found
+
+
+def _faulty(name: str, faults: list[Fault]) -> bool:
+    return any(fault.field == name for fault in faults)
+
+
+def _secrets(
+    given: Mapping[str, str | None], user: User, origin: Task | None, faults: list[Fault]
+) -> dict[str, str]:
+    """Return every secret; one named without a value is the origin's, which only its owner may carry on."""
+    secrets = {path: value for path, value in given.items() if value is not None}
+    missing = [path for path in given if path not in secrets]
+    kept = vault.unseal(origin.secrets) if missing and origin and origin.user_id == user.pk else {}
+    secrets |= {path: kept[path] for path in missing if path in kept}
+    message = _("Give the value of this secret: only its owner's own copies of a task keep it.")
+    faults += [Fault(path, "required", message) for path in missing if path not in kept]
+    return secrets
+
+
+def _list(names: Sequence[str] | Any) -> str:
+    found = list(names)
+    more = ", …" if len(found) > MOST_NAMED else ""
+    return (", ".join(found[:MOST_NAMED]) + more) or _("none")

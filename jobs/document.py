@@ -1,0 +1,136 @@
+"""The config document of a task as text and JSON: read, checked field by field, normalised; no database."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from django.utils.translation import gettext as _
+
+from jobs import parse
+from jobs.fields import FIELDS, Secret, unknown
+from jobs.values import Fault, Invalid, checked
+
+DEEPEST = 16  # levels of nesting
+MOST_FAULTS = 100
+SOURCE_WORDS = frozenset(
+    {"dataset_source", "model_source"}
+)  # filled in the sample, they ask for nothing alone
+EXAMPLES = frozenset({"ip1:port,ip2:port"})  # stand in the sample where a value goes
+CODE_SOURCES = frozenset({"model_local_file_path", "model_id", "model_params"})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Normal:
+    """What a document says: `values` without secrets, `secrets` by path (None: not given), all faults."""
+
+    values: dict[str, Any]
+    secrets: dict[str, str | None] = field(default_factory=dict)
+    token: str = ""
+    faults: list[Fault] = field(default_factory=list)
+
+
+def parse_text(written: str) -> Any:
+    """Return the document in a text, JSON or the sample as printed; raises Invalid."""
+    try:
+        return parse.parse(written)
+    except parse.Malformed as error:
+        message = _("This cannot be read: %s.") % error.problem
+        if error.line:
+            message = _("Line %(line)d cannot be read: %(problem)s.") % {
+                "line": error.line,
+                "problem": error.problem,
+            }
+        raise Invalid([Fault("", "malformed", message)]) from None
+
+
+def normalise(document: object) -> Normal:
+    """Return the normal form of a document and all its faults; required fields are checked by `required`."""
+    if not isinstance(document, dict):
+        fault = Fault("", "type", _("A config is an object in braces, with field names and values."))
+        return Normal(values={}, faults=[fault])
+    if _too_deep(document):
+        return Normal(
+            values={}, faults=[Fault("", "nesting", _("This is nested too deeply; no field needs that."))]
+        )
+    given = {name: value for name, value in document.items() if not _absent(name, value)}
+    faults = [unknown(name, FIELDS) for name in document if name not in FIELDS][:MOST_FAULTS]
+    known = [(name, given[name], FIELDS[name].check) for name in FIELDS if name in given]
+    found = checked(known, faults)
+    faults += [
+        Fault(name, "unsupported", str(FIELDS[name].refused))
+        for name, *_rest in known
+        if FIELDS[name].refused
+    ]
+    token = found.pop("Token", "")
+    secrets = _take_secrets(found)
+    defaults = {
+        name: each.default for name, each in FIELDS.items() if each.default is not None and name not in given
+    }
+    values = {name: value for name, value in (defaults | found).items() if value not in ("", [], {})}
+    ordered = {name: values[name] for name in FIELDS if name in values}
+    return Normal(values=ordered, secrets=secrets, token=token, faults=faults[:MOST_FAULTS])
+
+
+def required(document: object) -> list[Fault]:
+    """Return a fault for each field that a task cannot do without."""
+    given = document if isinstance(document, dict) else {}
+    missing = {name for name in ("business_flag", "start_cmd") if _absent(name, given.get(name))}
+    faults = []
+    if "business_flag" in missing:
+        faults.append(Fault("business_flag", "required", _("Name the business that the task belongs to.")))
+    if "start_cmd" in missing and all(_absent(name, given.get(name)) for name in CODE_SOURCES):
+        faults.append(
+            Fault("start_cmd", "required", _('Give the command that is the task, such as "python train.py".'))
+        )
+    return faults
+
+
+def leaks(values: Mapping[str, Any], secrets: Mapping[str, str]) -> list[Fault]:
+    """Return a fault for each plain field that holds, and so would show, the value of a secret."""
+    plain = {name: values[name] for name in ("start_cmd", "exit_cmd", "task_flag") if name in values}
+    plain |= {f"env.{name}": value for name, value in values.get("env", {}).items() if isinstance(value, str)}
+    plain |= {f"tags.{place}": tag for place, tag in enumerate(values.get("tags", []))}
+    message = _("This holds the value of the secret %(secret)s and would show it; write $%(name)s instead.")
+    return [
+        Fault(path, "secret_shown", message % {"secret": secret, "name": secret.rpartition(".")[2]})
+        for path, written in plain.items()
+        for secret, value in secrets.items()
+        if len(value) >= 6 and value in written  # shorter ones stand in any text by chance
+    ]
+
+
+def _take_secrets(found: dict[str, Any]) -> dict[str, str | None]:
+    """Leave only a mark where a secret stood, and return the secrets by path."""
+    variables = found.get("env", {})
+    secrets = {f"env.{name}": value.value for name, value in variables.items() if isinstance(value, Secret)}
+    if variables:
+        found["env"] = {
+            name: {"secret": True} if isinstance(value, Secret) else value
+            for name, value in variables.items()
+        }
+    return secrets
+
+
+def _absent(name: object, value: object) -> bool:
+    return value in (None, {}) if name == "env" else _blank(value)
+
+
+def _blank(value: object) -> bool:
+    """Say whether nothing is filled in: blank texts, and objects and lists of them."""
+    if isinstance(value, str):
+        return not value.strip() or value.strip() in EXAMPLES
+    if isinstance(value, dict):
+        return all(name in SOURCE_WORDS or _blank(entry) for name, entry in value.items())
+    return value is None or (isinstance(value, list) and all(_blank(entry) for entry in value))
+
+
+def _too_deep(document: object) -> bool:
+    level = [document]
+    for _depth in range(DEEPEST):
+        inner = [
+            value.values() if isinstance(value, dict) else value
+            for value in level
+            if isinstance(value, dict | list)
+        ]
+        level = [entry for entries in inner for entry in entries]
+    return any(isinstance(value, dict | list) for value in level)

@@ -1,0 +1,53 @@
+"""The lease of the pass: one holder at a time, with a number that a stale holder cannot have."""
+
+import time
+from collections.abc import Callable
+from datetime import timedelta
+
+from django.db.models import F
+from django.db.models.functions import Now
+from django.utils import timezone
+
+from jobs.models import PassLease
+
+LEASE_S = 30  # a holder that died is replaced after this
+LOOK_AGAIN_S = 0.02
+
+
+class StaleHolder(Exception):
+    """Another process took the lease meanwhile: nothing of this pass may be written any more."""
+
+
+def take(holder: str, wait_s: float, clock: Callable[[], float] = time.monotonic) -> int | None:
+    """Take the lease and return its fencing number; None where another holds it for all of `wait_s`."""
+    PassLease.objects.get_or_create(pk=1, defaults={"expires_at": timezone.now()})
+    until = clock() + wait_s
+    while True:
+        free = PassLease.objects.filter(pk=1, expires_at__lte=Now())
+        if free.update(holder=holder, fence=F("fence") + 1, expires_at=_expiry()):
+            return PassLease.objects.values_list("fence", flat=True).get(pk=1)
+        if clock() >= until:
+            return None
+        time.sleep(LOOK_AGAIN_S)
+
+
+def guard(fence: int) -> None:
+    """Renew and lock the lease inside the caller's transaction; raises StaleHolder where it is another's."""
+    if not PassLease.objects.filter(pk=1, fence=fence).update(expires_at=_expiry()):
+        raise StaleHolder(f"the pass lease {fence} was taken over")
+
+
+def give_back(fence: int, took_ms: float) -> None:
+    """End the lease and note that a whole pass was done."""
+    PassLease.objects.filter(pk=1, fence=fence).update(
+        expires_at=Now(), holder="", finished_at=Now(), took_ms=took_ms
+    )
+
+
+def let_go(fence: int) -> None:
+    """End the lease of a pass that failed."""
+    PassLease.objects.filter(pk=1, fence=fence).update(expires_at=Now(), holder="")
+
+
+def _expiry() -> object:
+    return timezone.now() + timedelta(seconds=LEASE_S)

@@ -1,0 +1,82 @@
+"""Write what each host has to run for a start: one spec per member of the gang."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from cluster import vault
+from cluster.executors.base import NewInstance
+from cluster.models import Card, Host
+from jobs.models import Task
+from jobs.scheduling.types import Start
+
+FIRST_PORT, PORTS = 20000, 10000  # MASTER_PORT lies in this range, below the usual ephemeral ports
+
+
+@dataclass(frozen=True, slots=True)
+class Places:
+    """The hosts and cards that some starts name."""
+
+    hosts: dict[int, tuple[str, str]]  # id → name, address
+    cards: dict[tuple[int, int], int]  # (host, number) → card id
+
+
+def places(starts: Iterable[Start]) -> Places:
+    """Look up the hosts and cards of `starts` in two queries."""
+    ids = {host for start in starts for host in start.numbers}
+    hosts = Host.objects.filter(pk__in=ids).values_list("id", "name", "address")
+    cards = Card.objects.filter(host__in=ids).values_list("host_id", "index", "id")
+    return Places(
+        hosts={pk: (name, address or name) for pk, name, address in hosts},
+        cards={(host, index): pk for host, index, pk in cards},
+    )
+
+
+def members(task: Task, attempt_id: int, number: int, start: Start, where: Places) -> list[NewInstance]:
+    """Return the instances of one start, in the order of rank."""
+    secrets = {
+        path.removeprefix("env."): value
+        for path, value in vault.unseal(task.secrets).items()
+        if path.startswith("env.")
+    }
+    shared = _shared(task, attempt_id, number, start, where)
+    return [
+        NewInstance(
+            host_id=host,
+            gang=attempt_id,
+            rank=rank,
+            label=f"{shared['label']} [{rank}]",
+            spec={**shared, "rank": rank, "cards": list(numbers), "command": _command(task, rank)},
+            secrets=secrets,
+            card_ids=tuple(where.cards[host, index] for index in numbers),
+        )
+        for rank, (host, numbers) in enumerate(start.numbers.items())
+    ]
+
+
+def _shared(task: Task, attempt_id: int, number: int, start: Start, where: Places) -> dict[str, Any]:
+    document = task.config
+    return {
+        "label": f"{task.pk} {task.task_flag} #{number}",
+        "exit_command": document.get("exit_cmd", ""),
+        "grace_s": 30,
+        "env": plain_env(document.get("env", {})),
+        "storage": f"business-{task.business_id}",
+        "task_dir": f"task-{task.pk}",
+        "master_port": FIRST_PORT + attempt_id % PORTS,
+        "hosts": [
+            {"name": where.hosts[host][0], "address": where.hosts[host][1], "cards": len(numbers)}
+            for host, numbers in start.numbers.items()
+        ],
+    }
+
+
+def _command(task: Task, rank: int) -> str | None:
+    """Return what a member runs: the first always the start command, the others only where all are to."""
+    runs = rank == 0 or task.config.get("exec_start_in_all_mpi_pods", False)
+    return str(task.config["start_cmd"]) if runs else None
+
+
+def plain_env(env: Mapping[str, Any]) -> dict[str, str]:
+    """Return the variables of a document that are not secret."""
+    return {name: value for name, value in env.items() if isinstance(value, str)}

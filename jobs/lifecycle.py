@@ -1,0 +1,265 @@
+"""The life of a task, move by move: compare-and-set on its state, an event each, attempts closed."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import Any
+
+from django.db import transaction
+from django.utils import timezone
+
+from cluster import hints
+from cluster.executors import agents
+from jobs.models import Attempt, Claim, Task, TaskEvent
+from jobs.states import TERMINAL, State, may_move
+from quotas.access import AnyUser
+from quotas.models import UsageRow
+
+KEEP_FOR = timedelta(minutes=30)  # how long `keep_alive` keeps a place
+FAILED_AT_ONCE = timedelta(seconds=60)  # an attempt that fails sooner than this blames its hosts
+MOST_BACKOFF_S = 600.0
+
+Args = Mapping[str, Any]
+
+
+class IllegalMove(Exception):
+    """The table of moves does not know this one: a fault of the program, not of a user."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class End:
+    """How an attempt ended: its outcome, the code of why, and the numbers and names in that."""
+
+    outcome: str  # of Attempt.Outcome
+    code: str
+    args: Args = field(default_factory=dict)
+
+
+def move(
+    task_ids: Iterable[int],
+    old: State,
+    new: State,
+    *,
+    code: str,
+    args: Args | None = None,
+    actor: AnyUser | None = None,
+    attempts: Mapping[int, int] | None = None,
+    each: Mapping[int, Args] | None = None,
+    fields: Mapping[str, object] | None = None,
+) -> set[int]:
+    """Move the tasks that are still `old` to `new`, with an event each; return the ids that moved.
+
+    `attempts` and `each` name the attempt and further args of a task in its event; `fields` are set with
+    the state. Runs in the caller's transaction: the rows stay locked until it ends.
+    """
+    if not may_move(old, new):
+        raise IllegalMove(f"{old} → {new}")
+    found = Task.objects.select_for_update().filter(pk__in=list(task_ids), state=old)
+    moved = set(found.order_by("pk").values_list("pk", flat=True))
+    if not moved:
+        return moved
+    now = timezone.now()
+    values: dict[str, Any] = {**(fields or {}), "state": new}
+    if new in TERMINAL:
+        values["ended_at"] = now
+    if new != State.QUEUED:
+        values |= {"reason_code": "", "reason_args": {}}
+    Task.objects.filter(pk__in=moved).update(**values)
+    note(moved, code=code, args=args, actor=actor, attempts=attempts, each=each, old=old, new=new, now=now)
+    return moved
+
+
+def note(
+    task_ids: Iterable[int],
+    *,
+    code: str,
+    args: Args | None = None,
+    actor: AnyUser | None = None,
+    attempts: Mapping[int, int] | None = None,
+    each: Mapping[int, Args] | None = None,
+    old: str = "",
+    new: str = "",
+    now: datetime | None = None,
+) -> None:
+    """Write an event row for each task, and say that it changed."""
+    ids = sorted(task_ids)
+    at = now or timezone.now()
+    actor_id = actor.pk if actor is not None else None
+    TaskEvent.objects.bulk_create(
+        TaskEvent(
+            task_id=task_id,
+            attempt_id=(attempts or {}).get(task_id),
+            at=at,
+            old_state=old,
+            new_state=new,
+            code=code,
+            args={**(args or {}), **(each or {}).get(task_id, {})},
+            actor_id=actor_id,
+        )
+        for task_id in ids
+    )
+    hints.publish("tasks", *(f"task.{task_id}" for task_id in ids))
+
+
+def runs(attempt: Attempt, state: State) -> bool:
+    """Note that every instance of a starting attempt runs."""
+    with transaction.atomic():
+        attempts = {attempt.task_id: attempt.pk}
+        if not move([attempt.task_id], state, State.RUNNING, code="running", attempts=attempts):
+            return False
+        Attempt.objects.filter(pk=attempt.pk).update(running_at=timezone.now())
+    return True
+
+
+def order_end(
+    attempt: Attempt,
+    state: State,
+    end: End,
+    *,
+    to: State = State.STOPPING,
+    actor: AnyUser | None = None,
+    evicted_for: int | None = None,
+    evict_rule: str = "",
+) -> bool:
+    """Tell every instance of an open attempt to end, and note what the attempt is to end as.
+
+    Returns False, and changes nothing, where the task is no longer in `state`.
+    """
+    with transaction.atomic():
+        args = {
+            **end.args,
+            **({"for": evicted_for} if evicted_for else {}),
+            **({"rule": evict_rule} if evict_rule else {}),
+        }
+        attempts = {attempt.task_id: attempt.pk}
+        if not move([attempt.task_id], state, to, code=end.code, args=args, actor=actor, attempts=attempts):
+            return False
+        Attempt.objects.filter(pk=attempt.pk).update(
+            ending=end.outcome,
+            ending_code=end.code,
+            ending_at=timezone.now(),
+            outcome_args=dict(end.args),
+            evicted_for=evicted_for,
+            evict_rule=evict_rule,
+        )
+        agents.stop([attempt.pk])
+        hints.wake_pass()
+    return True
+
+
+def close(attempt: Attempt, state: State, end: End, *, backoff_s: float, blame: Iterable[int] = ()) -> bool:
+    """Close an attempt whose last process is gone: free its cards, write its usage, move its task on.
+
+    `blame`: hosts that a next attempt should avoid. Returns False where the task is no longer in `state`.
+    """
+    now = timezone.now()
+    task = attempt.task
+    with transaction.atomic():
+        after = _after(task, end)
+        fields: dict[str, object] = {}
+        if after == State.QUEUED:
+            fields["queued_at"] = now
+            fields["ready_at"] = now + timedelta(seconds=_backoff(task, end, backoff_s))
+            if end.outcome == Attempt.Outcome.FAILED and now - attempt.created_at < FAILED_AT_ONCE:
+                fields["avoid_hosts"] = sorted({*task.avoid_hosts, *blame})
+        if not move(
+            [task.pk],
+            state,
+            after,
+            code=end.code,
+            args=end.args,
+            attempts={task.pk: attempt.pk},
+            fields=fields,
+        ):
+            return False
+        _write_end(attempt, end, now)
+    return True
+
+
+def keep(attempt: Attempt, state: State, end: End) -> bool:
+    """Keep the place of an attempt that ended by itself: its cards stay leased until `keep_until`."""
+    with transaction.atomic():
+        args = {**end.args, "outcome": end.outcome}
+        if not move(
+            [attempt.task_id],
+            state,
+            State.KEEPING,
+            code="keep",
+            args=args,
+            attempts={attempt.task_id: attempt.pk},
+        ):
+            return False
+        Attempt.objects.filter(pk=attempt.pk).update(
+            keep_until=timezone.now() + KEEP_FOR,
+            outcome=end.outcome,
+            outcome_code=end.code,
+            outcome_args=dict(end.args),
+        )
+    return True
+
+
+def free(attempt: Attempt, *, code: str, actor: AnyUser | None = None, args: Args | None = None) -> bool:
+    """End a kept place: the task ends as its attempt did."""
+    end = End(outcome=attempt.outcome, code=attempt.outcome_code, args=attempt.outcome_args)
+    after = State.SUCCEEDED if end.outcome == Attempt.Outcome.SUCCEEDED else State.FAILED
+    with transaction.atomic():
+        attempts = {attempt.task_id: attempt.pk}
+        if not move(
+            [attempt.task_id], State.KEEPING, after, code=code, args=args, actor=actor, attempts=attempts
+        ):
+            return False
+        _write_end(attempt, end, timezone.now())
+    return True
+
+
+def _write_end(attempt: Attempt, end: End, now: datetime) -> None:
+    Attempt.objects.filter(pk=attempt.pk).update(
+        ended_at=now, outcome=end.outcome, outcome_code=end.code, outcome_args=dict(end.args)
+    )
+    agents.release([attempt.pk])
+    UsageRow.objects.create(
+        attempt=attempt.pk,
+        task=attempt.task_id,
+        business_id=attempt.task.business_id,
+        user_id=attempt.task.user_id,
+        gpu_type_id=attempt.gpu_type_id,
+        task_class=attempt.task_class,
+        cards=attempt.cards,
+        started_at=attempt.created_at,
+        ended_at=now,
+        seconds=max(0.0, (now - attempt.created_at).total_seconds()),
+        outcome=end.outcome,
+    )
+    Claim.objects.filter(task=attempt.task_id).delete()
+    hints.publish("cards")
+    hints.wake_pass()
+
+
+def _after(task: Task, end: End) -> State:
+    """Say where a task goes once its attempt ended so."""
+    outcome = Attempt.Outcome(end.outcome)
+    if outcome == Attempt.Outcome.SUCCEEDED:
+        return State.SUCCEEDED
+    if outcome == Attempt.Outcome.STOPPED:
+        return State.STOPPED
+    if outcome == Attempt.Outcome.EVICTED:
+        return State.QUEUED if task.pull_up else State.EVICTED
+    if outcome == Attempt.Outcome.LOST and task.pull_up:
+        return State.QUEUED  # nobody's failure: it spends no retry
+    return State.QUEUED if retries_left(task) else State.FAILED
+
+
+def retries_left(task: Task) -> bool:
+    """Say whether a failure now would be tried again; evictions spend nothing."""
+    if not task.retry_limit:
+        return False
+    return _ended_as(task, Attempt.Outcome.FAILED, Attempt.Outcome.LOST) < task.retry_limit
+
+
+def _ended_as(task: Task, *outcomes: str) -> int:
+    return task.attempts.filter(ended_at__isnull=False, outcome__in=outcomes).count()
+
+
+def _backoff(task: Task, end: End, base_s: float) -> float:
+    """Return the seconds to wait before the next attempt; doubles with each earlier end of the same kind."""
+    return min(MOST_BACKOFF_S, base_s * 2.0 ** min(_ended_as(task, end.outcome), 30))

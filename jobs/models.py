@@ -1,0 +1,241 @@
+"""What users ask for (tasks), and what became of it (attempts, events, claims)."""
+
+from typing import ClassVar
+
+from django.conf import settings
+from django.db import models
+from django.db.models import Q
+from django.utils.translation import gettext_lazy as _
+
+from cluster.models import GpuType, Region
+from jobs.states import ACTIVE, TERMINAL, WAITING, State
+from quotas import access
+from quotas.models import Business
+
+
+class TaskClass(models.TextChoices):
+    """What a task asks to be, and what its attempt is."""
+
+    HIGH = "high", _("high")
+    ELASTIC = "elastic", _("elastic")
+    AUTO = "auto", _("auto")  # asked only: high where quota lasts, else elastic
+
+
+class Priority(models.IntegerChoices):
+    """Orders the tasks of one business among themselves."""
+
+    LOW = 0, _("low")
+    MEDIUM = 1, _("medium")
+    HIGH = 2, _("high")
+
+
+class TaskQuerySet(models.QuerySet["Task"]):
+    """The sets of tasks that people and passes look at."""
+
+    def visible_to(self, user: access.AnyUser) -> "TaskQuerySet":
+        """Keep the tasks that `user` may see; the others do not exist for him."""
+        if access.is_operator(user):
+            return self
+        return self.filter(business__in=access.businesses_of(user))
+
+    def waiting(self) -> "TaskQuerySet":
+        """Keep the tasks that hold no cards and have not ended."""
+        return self.filter(state__in=WAITING)
+
+    def active(self) -> "TaskQuerySet":
+        """Keep the tasks that hold cards."""
+        return self.filter(state__in=ACTIVE)
+
+
+class Task(models.Model):
+    """What a user submitted, and where it stands."""
+
+    business = models.ForeignKey(Business, models.PROTECT, related_name="tasks")
+    user = models.ForeignKey(settings.AUTH_USER_MODEL, models.PROTECT, related_name="tasks")
+    task_flag = models.CharField(max_length=255)
+    config = models.JSONField()  # the normalised document, without secrets
+    secrets = models.TextField(blank=True)  # the document's secrets by path, in the vault
+    origin = models.ForeignKey(
+        "self", models.SET_NULL, null=True, related_name="copies"
+    )  # cloned or retried from
+
+    wanted_class = models.CharField(max_length=8, choices=TaskClass.choices)
+    host_num = models.PositiveIntegerField()
+    host_gpu_num = models.PositiveIntegerField()
+    gpu_types = models.JSONField()  # ids of the acceptable types, in the order to try
+    region = models.ForeignKey(Region, models.PROTECT, null=True, related_name="+")
+    priority = models.SmallIntegerField(choices=Priority.choices, default=Priority.MEDIUM)
+    pull_up = models.BooleanField(default=False)
+    keep_alive = models.BooleanField(default=False)
+    retry_limit = models.PositiveIntegerField(default=0)
+    time_limit_s = models.PositiveIntegerField(null=True)
+    checkpoint_interval_s = models.PositiveIntegerField(null=True)
+
+    state = models.CharField(max_length=16, choices=[(s.value, s.value) for s in State], default=State.QUEUED)
+    submitted_at = models.DateTimeField(auto_now_add=True)
+    queued_at = models.DateTimeField(auto_now_add=True)  # when it last began to wait
+    ready_at = models.DateTimeField(null=True)  # not before this: the submitter's wish, or a backoff
+    ended_at = models.DateTimeField(null=True)
+    avoid_hosts = models.JSONField(default=list)  # ids of hosts where it failed at once
+    reason_code = models.CharField(max_length=32, blank=True)  # of scheduling/reasons.py, or of an end
+    reason_args = models.JSONField(default=dict)
+
+    idempotency_key = models.CharField(max_length=255, null=True)  # null where none was given
+
+    objects: ClassVar[TaskQuerySet] = TaskQuerySet.as_manager()  # type: ignore[assignment]  # typed by its methods
+
+    class Meta:
+        ordering = ["-id"]
+        verbose_name = _("task")
+        verbose_name_plural = _("tasks")
+        constraints = [
+            models.UniqueConstraint(
+                fields=["user", "idempotency_key"],
+                name="task_once_per_key",
+                condition=Q(idempotency_key__isnull=False),
+            ),
+        ]
+        indexes = [
+            # The pass reads only what has not ended; lists go newest first within an owner.
+            models.Index(
+                fields=["id"],
+                name="task_open",
+                condition=~Q(state__in=sorted(state.value for state in TERMINAL)),
+            ),
+            models.Index(fields=["business", "-id"], name="task_by_business"),
+            models.Index(fields=["user", "-id"], name="task_by_user"),
+            models.Index(fields=["state", "-id"], name="task_by_state"),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.pk} {self.task_flag}"
+
+    @property
+    def is_over(self) -> bool:
+        """Say whether the task has ended for good."""
+        return self.state in TERMINAL
+
+
+class Attempt(models.Model):
+    """One run of a task: the cards it had, and how it ended."""
+
+    class Outcome(models.TextChoices):
+        """How an attempt ended."""
+
+        SUCCEEDED = "succeeded", _("succeeded")
+        FAILED = "failed", _("failed")
+        STOPPED = "stopped", _("stopped")
+        EVICTED = "evicted", _("evicted")
+        LOST = "lost", _("lost")
+
+    task = models.ForeignKey(Task, models.PROTECT, related_name="attempts")
+    number = models.PositiveIntegerField()  # 1 for the first
+    task_class = models.CharField(max_length=8, choices=TaskClass.choices)  # high or elastic
+    gpu_type = models.ForeignKey(GpuType, models.PROTECT, related_name="+")
+    cards = models.PositiveIntegerField()  # over all hosts
+    created_at = models.DateTimeField()  # when its cards were given to it
+    running_at = models.DateTimeField(null=True)  # when every instance ran
+    ended_at = models.DateTimeField(null=True)  # when its cards were free again
+    keep_until = models.DateTimeField(null=True)  # its place is kept until then
+
+    ending = models.CharField(
+        max_length=16, choices=Outcome.choices, blank=True
+    )  # what it was told to end as
+    ending_code = models.CharField(max_length=32, blank=True)  # why: stop, time_limit, member_failed, …
+    ending_at = models.DateTimeField(null=True)
+    outcome = models.CharField(max_length=16, choices=Outcome.choices, blank=True)
+    outcome_code = models.CharField(max_length=32, blank=True)
+    outcome_args = models.JSONField(default=dict)
+    evicted_for = models.ForeignKey(Task, models.SET_NULL, null=True, related_name="+")
+    evict_rule = models.CharField(max_length=32, blank=True)
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(fields=["task", "number"], name="attempt_number_once"),
+            models.UniqueConstraint(
+                fields=["task"], name="one_open_attempt", condition=Q(ended_at__isnull=True)
+            ),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.task_id}#{self.number}"
+
+
+class TaskEvent(models.Model):
+    """Something that happened to a task; rows are only ever added."""
+
+    task = models.ForeignKey(Task, models.CASCADE, related_name="events")
+    attempt = models.ForeignKey(Attempt, models.CASCADE, null=True, related_name="events")
+    at = models.DateTimeField()
+    old_state = models.CharField(max_length=16, blank=True)
+    new_state = models.CharField(max_length=16, blank=True)  # blank: not a move
+    code = models.CharField(max_length=32)
+    args = models.JSONField(default=dict)
+    actor = models.ForeignKey(settings.AUTH_USER_MODEL, models.SET_NULL, null=True, related_name="+")
+
+    class Meta:
+        indexes = [models.Index(fields=["task", "id"], name="event_by_task")]
+
+    def __str__(self) -> str:
+        return f"{self.task_id}: {self.code}"
+
+
+class Claim(models.Model):
+    """The hosts that a high task waits for while its victims leave: those cards are held for it."""
+
+    task = models.OneToOneField(Task, models.CASCADE, related_name="claim")
+    gpu_type = models.ForeignKey(GpuType, models.PROTECT, related_name="+")
+    hosts = models.JSONField()  # host id → cards held there
+    task_class = models.CharField(max_length=8, choices=TaskClass.choices, default=TaskClass.HIGH)
+    made_at = models.DateTimeField()
+    last_term_at = models.DateTimeField(null=True)  # when the last victim was told to leave
+
+    def __str__(self) -> str:
+        return f"claim of {self.task_id}"
+
+
+class PassLease(models.Model):
+    """Who runs the pass: one row, taken by compare-and-set, with a number that grows at each taking."""
+
+    holder = models.CharField(max_length=64, blank=True)
+    fence = models.BigIntegerField(default=0)
+    expires_at = models.DateTimeField()
+    finished_at = models.DateTimeField(null=True)  # of the last whole pass
+    took_ms = models.FloatField(default=0.0)
+
+    class Meta:
+        constraints = [models.CheckConstraint(condition=Q(pk=1), name="one_pass_lease")]
+
+    def __str__(self) -> str:
+        return self.holder or "nobody"
+
+
+class Policy(models.Model):
+    """The scheduler's policy: one row of the keys that differ from their defaults."""
+
+    values = models.JSONField(default=dict)
+
+    class Meta:
+        verbose_name = _("policy")
+        verbose_name_plural = _("policy")
+        constraints = [models.CheckConstraint(condition=Q(pk=1), name="one_policy")]
+
+    def __str__(self) -> str:
+        return "policy"
+
+
+class Template(models.Model):
+    """A config document offered to start from."""
+
+    name = models.CharField(_("name"), max_length=128)
+    business = models.ForeignKey(Business, models.CASCADE, null=True, blank=True)  # blank: for all
+    description = models.CharField(_("description"), max_length=255, blank=True)
+    config = models.JSONField(_("config"))
+
+    class Meta:
+        ordering = ["name"]
+        verbose_name = _("template")
+        verbose_name_plural = _("templates")
+
+    def __str__(self) -> str:
+        return self.name

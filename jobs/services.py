@@ -1,0 +1,186 @@
+"""What people do with tasks: submit, stop, hold, release, free, retry."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from django.contrib.auth.models import User
+from django.db import IntegrityError, transaction
+from django.utils.translation import gettext as _
+
+from cluster import hints, vault
+from jobs import config, lifecycle
+from jobs.lifecycle import End
+from jobs.models import Attempt, Claim, Task
+from jobs.states import ACTIVE, TERMINAL, WAITING, State
+
+TRIES = 5  # a state that moved under us is read again this often
+
+
+class Conflict(Exception):
+    """The task is in a state that does not allow this; `code` and `message` are for the caller."""
+
+    def __init__(self, code: str, message: str) -> None:
+        super().__init__(message)
+        self.code = code
+        self.message = message
+
+
+def submit(
+    user: User,
+    document: Mapping[str, Any],
+    *,
+    origin: Task | None = None,
+    idempotency_key: str | None = None,
+) -> Task:
+    """Make a task of `document` for `user`; raises config.Invalid with every fault, and then nothing is made.
+
+    The same user and `idempotency_key` return the same task; Conflict where its document differed.
+    """
+    wanted = config.read(document, user=user, origin=origin)
+    if idempotency_key and (earlier := _earlier(user, idempotency_key, wanted)):
+        return earlier
+    try:
+        with transaction.atomic():
+            return _create(wanted, origin, idempotency_key)
+    except IntegrityError:
+        # Only the key can collide: the same request came twice at the same instant.
+        earlier = _earlier(user, idempotency_key, wanted) if idempotency_key else None
+        if earlier is None:
+            raise
+        return earlier
+
+
+def _earlier(user: User, key: str, wanted: config.Config) -> Task | None:
+    task = Task.objects.filter(user=user, idempotency_key=key).first()
+    if task is not None and not config.same_request(task.config, wanted.document):
+        raise Conflict("idempotency_key_reused", _("This Idempotency-Key was used for another document."))
+    return task
+
+
+def _create(wanted: config.Config, origin: Task | None, key: str | None) -> Task:
+    task = Task.objects.create(
+        business=wanted.business,
+        user=wanted.user,
+        task_flag=wanted.task_flag,
+        config=wanted.document,
+        secrets=vault.seal(wanted.secrets),
+        origin=origin,
+        wanted_class=wanted.wanted_class,
+        host_num=wanted.host_num,
+        host_gpu_num=wanted.host_gpu_num,
+        gpu_types=[gpu_type.pk for gpu_type in wanted.gpu_types],
+        region=wanted.region,
+        priority=wanted.priority,
+        pull_up=wanted.pull_up,
+        keep_alive=wanted.keep_alive,
+        retry_limit=wanted.retry_limit,
+        time_limit_s=wanted.time_limit_s,
+        checkpoint_interval_s=wanted.checkpoint_interval_s,
+        ready_at=wanted.not_before,
+        idempotency_key=key or None,
+    )
+    lifecycle.note([task.pk], code="submitted", new=State.QUEUED, actor=wanted.user)
+    hints.wake_pass()
+    return task
+
+
+def stop(task: Task, user: User) -> Task:
+    """Stop a task wherever it is; stopping it again changes nothing. Conflict once it is over."""
+    for _try in range(TRIES):
+        task.refresh_from_db()
+        state = State(task.state)
+        if state in TERMINAL:
+            raise Conflict("already_over", _("The task is over already: %(state)s.") % {"state": state})
+        if state == State.STOPPING or _stop_from(task, state, user):
+            break
+    task.refresh_from_db()
+    return task
+
+
+def _stop_from(task: Task, state: State, user: User) -> bool:
+    if state in WAITING:
+        return _leave_line(task, state, State.STOPPED, "stop", user)
+    attempt = _open_attempt(task)
+    if attempt is None:
+        return False
+    if state == State.KEEPING:
+        return lifecycle.free(attempt, code="free", actor=user)
+    return lifecycle.order_end(attempt, state, End(outcome=Attempt.Outcome.STOPPED, code="stop"), actor=user)
+
+
+def _leave_line(task: Task, state: State, to: State, code: str, user: User) -> bool:
+    """Move a waiting task, and give up the cards that were held for it."""
+    with transaction.atomic():
+        moved = lifecycle.move([task.pk], state, to, code=code, actor=user)
+        if moved:
+            Claim.objects.filter(task=task).delete()
+            hints.wake_pass()
+    return bool(moved)
+
+
+def hold(task: Task, user: User) -> Task:
+    """Let a waiting task wait until it is released; Conflict where it does not wait."""
+    return _move_waiting(task, user, (State.QUEUED, State.BLOCKED), State.HELD, "hold")
+
+
+def release(task: Task, user: User) -> Task:
+    """Let a held task queue again; Conflict where it is not held."""
+    return _move_waiting(task, user, (State.HELD,), State.QUEUED, "release")
+
+
+def _move_waiting(task: Task, user: User, states: tuple[State, ...], to: State, code: str) -> Task:
+    for _try in range(TRIES):
+        task.refresh_from_db()
+        state = State(task.state)
+        if state == to:
+            break  # a second click
+        if state not in states:
+            raise Conflict(
+                "wrong_state", _("This cannot be done while the task is %(state)s.") % {"state": state}
+            )
+        if _leave_line(task, state, to, code, user):
+            break
+    task.refresh_from_db()
+    return task
+
+
+def free(task: Task, user: User) -> Task:
+    """End the kept place of a task; Conflict where none is kept."""
+    task.refresh_from_db()
+    attempt = _open_attempt(task)
+    if task.state != State.KEEPING or attempt is None:
+        raise Conflict("no_kept_place", _("The task keeps no place: there is nothing to free."))
+    lifecycle.free(attempt, code="free", actor=user)
+    task.refresh_from_db()
+    return task
+
+
+def retry(task: Task, user: User) -> Task:
+    """Submit the config of an ended task again as a new task; Conflict while it is not over."""
+    task.refresh_from_db()
+    if not task.is_over:
+        raise Conflict("not_over", _("The task is not over yet: it is %(state)s.") % {"state": task.state})
+    return submit(user, task.config, origin=task)
+
+
+def allowed(task: Task) -> frozenset[str]:
+    """Return the verbs that the state of the task allows now."""
+    state = State(task.state)
+    verbs = {"clone"}
+    if state in TERMINAL:
+        verbs.add("retry")
+    elif state != State.STOPPING:
+        verbs.add("stop")
+    if state in {State.QUEUED, State.BLOCKED}:
+        verbs.add("hold")
+    if state == State.HELD:
+        verbs.add("release")
+    if state == State.KEEPING:
+        verbs.add("free")
+    return frozenset(verbs)
+
+
+def _open_attempt(task: Task) -> Attempt | None:
+    if task.state not in ACTIVE:
+        return None
+    return task.attempts.filter(ended_at__isnull=True).select_related("task").first()

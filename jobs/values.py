@@ -1,0 +1,210 @@
+"""Checks of single values of a config document: each returns the normal form, or raises its faults."""
+
+import re
+import unicodedata
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any, NoReturn
+
+from django.utils.translation import gettext as _
+from django.utils.translation import ngettext
+
+LONGEST_SCRIPT = 32_768  # characters; the kernel takes 131,072 bytes as one argument
+_TURNING = {*range(0x202A, 0x202F), *range(0x2066, 0x206A)}  # they turn the reading direction of what follows
+_DURATION = re.compile(r"(?:(\d{1,9})d)?(?:(\d{1,9})h)?(?:(\d{1,9})m)?(?:(\d{1,9})s?)?", re.ASCII)
+
+Check = Callable[[object], Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """One thing that is wrong with a document: where (a dotted path; blank: the whole) and what would do."""
+
+    field: str
+    code: str
+    message: str
+
+
+class Invalid(Exception):
+    """A document, or a part of it, was refused; carries every fault of it."""
+
+    def __init__(self, faults: list[Fault]) -> None:
+        super().__init__("; ".join(f"{fault.field or 'document'}: {fault.message}" for fault in faults))
+        self.faults = faults
+
+
+def refuse(code: str, message: str) -> NoReturn:
+    """Refuse the value at hand."""
+    raise Invalid([Fault("", code, message)])
+
+
+def checked(values: Iterable[tuple[str, object, Check]], faults: list[Fault]) -> dict[str, Any]:
+    """Return the normal forms by name of (name, value, check); what is refused goes to `faults`."""
+    found = {}
+    for name, value, check in values:
+        try:
+            found[name] = check(value)
+        except Invalid as error:
+            faults.extend(
+                Fault(f"{name}.{fault.field}" if fault.field else name, fault.code, fault.message)
+                for fault in error.faults
+            )
+    return found
+
+
+def shown(name: object) -> str:
+    """Return a name that came from outside so that any page, log or terminal can take it."""
+    text = name if isinstance(name, str) else repr(name)
+    return (text if text.isprintable() else ascii(text))[:64]
+
+
+def kind(value: object) -> str:
+    """Return what JSON calls the type of `value`."""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    names: dict[type, str] = {str: _("text"), int: _("a number"), float: _("a number")}
+    names |= {list: _("a list"), dict: _("an object"), type(None): "null"}
+    return names.get(type(value), type(value).__name__)
+
+
+def wrong_type(value: object, wanted: str) -> NoReturn:
+    """Refuse a value that is not `wanted`, a phrase with an example; the value itself may be a secret."""
+    refuse("type", _("This is %(kind)s; write %(wanted)s.") % {"kind": kind(value), "wanted": wanted})
+
+
+def flag(value: object) -> bool:
+    """Take true or false."""
+    if isinstance(value, bool):
+        return value
+    wrong_type(value, _("true or false, without quotes"))
+
+
+def whole(least: int, most: int) -> Check:
+    """Return the check of a whole number from `least` to `most`."""
+
+    def check(value: object) -> int:
+        if not isinstance(value, int) or isinstance(value, bool):
+            wrong_type(value, _("a whole number such as %d, without quotes") % max(least, 1))
+        if not least <= value <= most:
+            message = _("Write a whole number from %(least)d to %(most)d.")
+            refuse("range", message % {"least": least, "most": most})
+        return value
+
+    return check
+
+
+def text(longest: int, *, lines: bool = False) -> Check:
+    """Return the check of a text of at most `longest` characters, of one line unless `lines`."""
+
+    def check(value: object) -> str:
+        if not isinstance(value, str):
+            wrong_type(value, _('a text in quotes, such as "demo"'))
+        bad = bad_character(value, lines=lines)
+        if bad:
+            refuse("character", _("The character %s is not allowed here; remove it.") % bad)
+        value = value if lines else value.strip()
+        if len(value) > longest:
+            message = ngettext("At most %d character is taken.", "At most %d characters are taken.", longest)
+            refuse("length", message % longest)
+        return value
+
+    return check
+
+
+def bad_character(value: str, *, lines: bool) -> str:
+    """Return the first character (as U+XXXX) that no stored text may hold, or the empty text."""
+    for character in value:
+        if character.isprintable() or (lines and character in "\n\r\t"):
+            continue
+        turning = not lines and (ord(character) in _TURNING or character in "\u2028\u2029")
+        if turning or unicodedata.category(character) in {"Cc", "Cs"}:
+            return f"U+{ord(character):04X}"
+    return ""
+
+
+def choice(*names: str) -> Check:
+    """Return the check of one of `names`; case and spaces are forgiven."""
+    listed = ", ".join(f'"{name}"' for name in names)
+
+    def check(value: object) -> str:
+        if isinstance(value, str) and value.strip().lower() in names:
+            return value.strip().lower()
+        refuse("choice", _("Write one of %s.") % listed)
+
+    return check
+
+
+def elasticity(value: object) -> bool | str:
+    """Take true, false or "auto"."""
+    if isinstance(value, bool):
+        return value
+    if isinstance(value, str) and value.strip().lower() == "auto":
+        return "auto"
+    wrong_type(value, _('true, false or "auto"; only "auto" stands in quotes'))
+
+
+def duration(most_s: int) -> Check:
+    """Return the check of a time span in seconds, or as text such as 2h30m; its normal form is seconds."""
+
+    def check(value: object) -> int:
+        seconds = _seconds(value)
+        if seconds is None:
+            wrong_type(value, _('a number of seconds such as 9000, or a text such as "2h30m"'))
+        if not 1 <= seconds <= most_s:
+            refuse("range", _("Write 1 second at least and %d days at most.") % (most_s // 86400))
+        return seconds
+
+    return check
+
+
+def _seconds(value: object) -> int | None:
+    if isinstance(value, int) and not isinstance(value, bool):
+        return value
+    compact = "".join(value.lower().split()) if isinstance(value, str) else ""
+    match = _DURATION.fullmatch(compact)
+    if not match or not compact:
+        return None
+    return sum(int(part or 0) * unit for part, unit in zip(match.groups(), (86400, 3600, 60, 1), strict=True))
+
+
+def moment(value: object) -> str:
+    """Take a time with its zone (a bare one means another moment to each reader); normal: UTC, with Z."""
+    example = _('a time with its zone, such as "2030-01-31T08:00:00+08:00" or "2030-01-31T00:00:00Z"')
+    if not isinstance(value, str):
+        wrong_type(value, example)
+    try:
+        parsed = datetime.fromisoformat(value.strip())
+        normal = parsed.astimezone(UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
+    except (ValueError, OverflowError):
+        refuse("format", _("This is not a time; write %s.") % example)
+    if parsed.tzinfo is None:
+        refuse("no_zone", _("This time has no zone; write %s.") % example)
+    return normal
+
+
+def listed(most: int, each: Check) -> Check:
+    """Return the check of a list of at most `most` entries that `each` takes."""
+
+    def check(value: object) -> list[Any]:
+        if not isinstance(value, list):
+            wrong_type(value, _('a list, such as ["one", "two"]'))
+        if len(value) > most:
+            refuse("length", _("At most %d entries are taken.") % most)
+        faults: list[Fault] = []
+        found = checked(((str(place), entry, each) for place, entry in enumerate(value)), faults)
+        if faults:
+            raise Invalid(faults)
+        return list(found.values())
+
+    return check
+
+
+def names(value: object) -> str:
+    """Take names behind commas; spaces, full-width commas, empty places and repetitions are forgiven."""
+    plain: str = text(512)(value)
+    found: dict[str, str] = {}
+    for part in re.split("[,，、]", plain):
+        if part.strip():
+            found.setdefault(part.strip().casefold(), part.strip())
+    return ",".join(found.values())

@@ -1,0 +1,28 @@
+"""What every test stands on: throw-away keys and folders, and a small world to build on."""
+
+from pathlib import Path
+
+import pytest
+from cryptography.fernet import Fernet
+from pytest_django import Settings
+
+from cluster import threads
+from tests.world import World
+
+pytest_plugins = ["tests.valkey"]
+
+
+@pytest.fixture(autouse=True)
+def _own_settings(settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Give each test its own keys and folders, so that none reads what another wrote."""
+    settings.VAULT_KEYS = [Fernet.generate_key().decode()]
+    settings.JOIN_TOKEN = "join-token-of-the-test"
+    settings.TASK_LOG_DIR = tmp_path / "task-logs"
+    monkeypatch.setattr(threads, "pool", None)  # another thread would not see the test's transaction
+    settings.REDIS_URL = f"unix://{tmp_path}/no-valkey.sock"  # hints go nowhere unless a test starts a Valkey
+
+
+@pytest.fixture
+def world(db: None) -> World:
+    """Return an empty world on the database."""
+    return World()

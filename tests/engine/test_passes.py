@@ -1,0 +1,256 @@
+"""Whole passes over the database: starts, evictions, pull-ups, and what two passes at once may not do."""
+
+import threading
+from datetime import timedelta
+
+import pytest
+from django.db import IntegrityError, connection, transaction
+from django.utils import timezone
+from pytest_django import DjangoAssertNumQueries
+
+from cluster.models import Card, CardLease, Host, Instance
+from jobs import services
+from jobs.engine import lease, passes, snapshot
+from jobs.models import Attempt, Claim, PassLease, Policy, Task
+from quotas.models import UsageRow
+from tests.world import World
+
+pytestmark = pytest.mark.django_db
+
+
+def after_pass(*tasks: Task) -> list[str]:
+    passes.run()
+    return states(*tasks)
+
+
+def states(*tasks: Task) -> list[str]:
+    for task in tasks:
+        task.refresh_from_db()
+    return [task.state for task in tasks]
+
+
+def told_to_go(world: World, task: Task) -> None:
+    """Let the hosts end the task as ordered."""
+    world.host_says(task, "gone", exit_code=None, exit_signal=15, ended_by_itself=False)
+
+
+def old(task: Task, hours: float) -> None:
+    """Let the task have run for so long."""
+    Attempt.objects.filter(task=task, ended_at=None).update(
+        created_at=timezone.now() - timedelta(hours=hours)
+    )
+
+
+@pytest.fixture
+def full(world: World) -> list[Task]:
+    """Return four elastic tasks of two cards that fill a host, the second one running longest."""
+    world.business("ads", P40=8)
+    world.business("nlp", P40=0)
+    world.host("h1")
+    tasks = [world.task("nlp", "ben", cards=2, wanted_class="elastic", pull_up=True) for _ in range(4)]
+    passes.run()
+    for task, hours in zip(tasks, (1, 4, 3, 2), strict=True):
+        world.host_says(task, "running")
+        old(task, hours)
+    assert after_pass(*tasks) == ["running"] * 4
+    return tasks
+
+
+def test_the_high_task_gets_the_cards_of_the_longest_runner_and_the_victim_comes_back(
+    world: World, full: list[Task]
+) -> None:
+    high = world.task("ads", cards=2)
+    assert after_pass(high, *full) == ["queued", "running", "evicting", "running", "running"]
+    victim = full[1]
+    attempt = world.attempt(victim)
+    assert (attempt.evicted_for_id, attempt.evict_rule) == (high.pk, "victim")
+    assert after_pass(high, victim) == ["queued", "evicting"]
+    told_to_go(world, victim)
+    assert after_pass(high, victim) == ["starting", "queued"]
+    world.host_says(high, "running")
+    Task.objects.filter(pk=victim.pk).update(ready_at=timezone.now())
+    assert after_pass(high, victim) == ["running", "queued"]
+    assert victim.reason_code
+    world.host_says(high, "gone")
+    assert after_pass(high) == ["succeeded"]
+    assert after_pass(victim) == ["starting"]
+    assert victim.attempts.count() == 2
+
+
+def test_cards_freed_by_an_eviction_are_not_given_to_someone_else(world: World, full: list[Task]) -> None:
+    high = world.task("ads", cards=4)
+    passes.run()
+    victims = [task for task in full if states(task) == ["evicting"]]
+    assert len(victims) == 2
+    told_to_go(world, victims[0])
+    thief = world.task("nlp", "ben", cards=2, wanted_class="elastic")
+    assert after_pass(high, thief) == ["queued", "queued"]
+    told_to_go(world, victims[1])
+    assert after_pass(high, thief) == ["starting", "queued"]
+
+
+def test_no_second_victim_is_chosen_while_the_first_is_leaving(world: World, full: list[Task]) -> None:
+    high = world.task("ads", cards=2)
+    for _ in range(5):
+        passes.run()
+    assert sorted(states(*full)) == ["evicting", "running", "running", "running"]
+    assert states(high) == ["queued"]
+    assert Claim.objects.get().task_id == high.pk
+
+
+def test_stopping_the_high_task_gives_its_held_cards_back(world: World, full: list[Task]) -> None:
+    high = world.task("ads", cards=2)
+    passes.run()
+    services.stop(high, high.user)
+    told_to_go(world, full[1])
+    Task.objects.filter(pk=full[1].pk).update(ready_at=timezone.now())
+    passes.run()
+    Task.objects.filter(pk=full[1].pk).update(ready_at=timezone.now())
+    assert after_pass(full[1]) == ["starting"]
+
+
+def test_a_task_over_its_quota_waits_and_evicts_nobody(world: World, full: list[Task]) -> None:
+    first = world.task("ads", cards=8)
+    passes.run()
+    second = world.task("ads", cards=1)
+    assert after_pass(second) == ["queued"]
+    assert "quota" in second.reason_code
+    assert states(first) == ["queued"]
+
+
+def test_a_reason_is_stored_with_its_numbers_and_goes_when_the_task_starts(world: World) -> None:
+    world.business("ads", P40=16)
+    host = world.host("h1", cards=2)
+    task = world.task(cards=4)
+    assert after_pass(task) == ["queued"]
+    assert task.reason_code
+    Card.objects.bulk_create(Card(host=host, index=i, gpu_type=world.gpu_type()) for i in (2, 3))
+    assert after_pass(task) == ["starting"]
+    assert (task.reason_code, task.reason_args) == ("", {})
+
+
+def test_a_card_cannot_be_leased_twice_whoever_tries(world: World) -> None:
+    world.business("ads", P40=16)
+    world.host("h1", cards=1)
+    task = world.task()
+    passes.run()
+    card = Card.objects.get()
+    with pytest.raises(IntegrityError), transaction.atomic():
+        CardLease.objects.create(card=card, instance=Instance.objects.get())
+    assert states(task) == ["starting"]
+
+
+def test_a_start_whose_card_was_taken_meanwhile_does_not_hinder_the_others(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world.business("ads", P40=16)
+    world.host("h1", cards=2)
+    blocker = world.task()
+    passes.run()
+    leased = CardLease.objects.get().card_id
+    first, second = world.task(), world.task()
+    stale = snapshot.load
+
+    def load(now: float, half_life_s: float) -> snapshot.Loaded:
+        CardLease.objects.filter(card=leased).update(released_at=timezone.now())
+        loaded = stale(now, half_life_s)
+        CardLease.objects.filter(card=leased).update(released_at=None)
+        return loaded
+
+    monkeypatch.setattr(snapshot, "load", load)
+    assert sorted(after_pass(first, second)) == ["queued", "starting"]
+    assert states(blocker) == ["starting"]
+
+
+def test_a_pass_that_changes_nothing_costs_a_fixed_number_of_queries(
+    world: World, full: list[Task], django_assert_max_num_queries: DjangoAssertNumQueries
+) -> None:
+    for _ in range(3):
+        world.task("nlp", "ben", cards=2, wanted_class="elastic")
+    passes.run()
+    with django_assert_max_num_queries(24):
+        passes.run()
+
+
+def test_a_policy_key_of_the_admin_is_obeyed(world: World, full: list[Task]) -> None:
+    Policy.objects.create(pk=1, values={"victim_order": "shortest_run"})
+    world.task("ads", cards=2)
+    assert after_pass(*full) == ["evicting", "running", "running", "running"]
+
+
+def test_a_draining_host_evicts_its_elastic_tasks_and_lets_the_high_ones_finish(world: World) -> None:
+    world.business("ads", P40=8)
+    host = world.host("h1")
+    high = world.task("ads", cards=2)
+    elastic = world.task("ads", cards=2, wanted_class="elastic")
+    passes.run()
+    Host.objects.filter(pk=host.pk).update(state="draining")
+    assert after_pass(high, elastic) == ["starting", "evicting"]
+
+
+def test_a_holder_whose_lease_was_taken_over_writes_nothing(world: World) -> None:
+    fence = lease.take("a", 0)
+    assert fence is not None
+    assert lease.take("b", 0) is None
+    PassLease.objects.update(expires_at=timezone.now() - timedelta(seconds=1))
+    assert lease.take("b", 0) == fence + 1
+    with pytest.raises(lease.StaleHolder):
+        lease.guard(fence)
+    lease.guard(fence + 1)
+
+
+def test_a_pass_that_fails_gives_the_lease_back(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(now: float, half_life_s: float) -> snapshot.Loaded:
+        raise RuntimeError("no database")
+
+    monkeypatch.setattr(snapshot, "load", broken)
+    with pytest.raises(RuntimeError):
+        passes.run()
+    monkeypatch.undo()
+    assert passes.run(wait_s=0) is not None
+
+
+@pytest.mark.django_db(transaction=True)
+def test_twenty_tasks_and_three_passes_at_once_start_exactly_one_on_the_one_card() -> None:
+    world = World()
+    world.business("ads", P40=20)
+    world.host("h1", cards=1)
+    tasks = [world.task() for _ in range(20)]
+    barrier = threading.Barrier(3)
+
+    def run() -> None:
+        barrier.wait()
+        passes.run()
+        connection.close()
+
+    threads = [threading.Thread(target=run) for _ in range(3)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert sorted(states(*tasks)) == ["queued"] * 19 + ["starting"]
+    assert CardLease.objects.filter(released_at=None).count() == 1
+
+
+def test_past_elastic_use_decays_by_half_in_a_half_life(world: World) -> None:
+    now = timezone.now()
+    business, user = world.business("ads"), world.user("ann", "ads")
+    for number, (hours, task_class) in enumerate(
+        [(0, "elastic"), (1, "elastic"), (2, "elastic"), (0, "high")]
+    ):
+        ended = now - timedelta(hours=hours)
+        UsageRow.objects.create(
+            attempt=number,
+            task=number,
+            business=business,
+            user=user,
+            gpu_type=world.gpu_type(),
+            task_class=task_class,
+            cards=2,
+            started_at=ended - timedelta(seconds=100),
+            ended_at=ended,
+            seconds=100.0,
+            outcome="succeeded",
+        )
+    (usage,) = snapshot.load(now.timestamp(), 3600).snapshot.usage
+    assert usage.card_s == pytest.approx(200 + 100 + 50)
