@@ -1,0 +1,64 @@
+"""Read what an address asks for behind its question mark, and cut lists into pages."""
+
+from collections.abc import Collection
+from typing import Any
+
+from django.db.models import QuerySet
+from django.utils.translation import gettext as _
+from rest_framework.request import Request
+
+from jobs.config import Fault, Invalid
+from jobs.values import bad_character
+
+MOST = 2**63 - 1
+PAGE, LONGEST_PAGE = 50, 500  # rows
+
+
+def number(request: Request, name: str, default: int, least: int = 0, most: int = MOST) -> int:
+    """Return a whole number from the query; raises Invalid."""
+    given = request.query_params.get(name, "").strip()
+    if not given:
+        return default
+    if given.isascii() and given.isdigit() and len(given) < 20 and least <= int(given) <= most:
+        return int(given)
+    message = _("Write a whole number from %(least)d to %(most)d.") % {"least": least, "most": most}
+    raise Invalid([Fault(name, "range", message)])
+
+
+def words(request: Request, name: str, known: Collection[str]) -> list[str]:
+    """Return the words of a filter, repeated or behind commas; raises Invalid for one that is not known."""
+    given = [word.strip() for text in request.query_params.getlist(name) for word in text.split(",")]
+    given = [word for word in given if word]
+    if not set(given) <= set(known):
+        raise Invalid([Fault(name, "choice", _("Write some of %s.") % ", ".join(known))])
+    return given
+
+
+def text(request: Request, name: str) -> str:
+    """Return a text of the query; one that no row can hold reads as nothing anybody is called."""
+    given = request.query_params.get(name, "").strip()
+    return "?" if bad_character(given, lines=False) else given
+
+
+def page(
+    request: Request, rows: "QuerySet[Any, dict[str, Any]]", *, newest_first: bool = True
+) -> dict[str, Any]:
+    """Return one page of rows that have an `id`: {"results", "next"}, the next page's address or null.
+
+    Pages go on behind the last id shown, so they stay right and quick while rows come and go.
+    """
+    limit = number(request, "limit", PAGE, 1, LONGEST_PAGE)
+    cursor = number(request, "cursor", 0)
+    if cursor:
+        rows = rows.filter(pk__lt=cursor) if newest_first else rows.filter(pk__gt=cursor)
+    found = list(rows.order_by("-pk" if newest_first else "pk")[: limit + 1])
+    return {
+        "results": found[:limit],
+        "next": _next(request, found[limit - 1]["id"]) if len(found) > limit else None,
+    }
+
+
+def _next(request: Request, cursor: int) -> str:
+    query = request.query_params.copy()
+    query["cursor"] = str(cursor)
+    return request.build_absolute_uri(f"{request.path}?{query.urlencode()}")

@@ -1,0 +1,53 @@
+"""Who calls: the user of a token, from the header `Authorization: Token …` or from `Token` in the body."""
+
+from typing import Any
+
+from django.utils.translation import gettext as _
+from drf_spectacular.extensions import OpenApiAuthenticationExtension
+from rest_framework.authentication import BaseAuthentication
+from rest_framework.exceptions import AuthenticationFailed
+from rest_framework.request import Request
+
+from quotas.models import ApiToken
+
+
+class TokenScheme(OpenApiAuthenticationExtension):  # type: ignore[no-untyped-call]  # registers itself, untyped
+    """The header in the words of OpenAPI."""
+
+    target_class = "jobs.api.authentication.TokenAuthentication"
+    name = "token"
+
+    def get_security_definition(self, auto_schema: Any) -> dict[str, str]:
+        """Describe the header."""
+        described = _("Token, a space, and your API token.")
+        return {"type": "apiKey", "in": "header", "name": "Authorization", "description": described}
+
+
+class TokenAuthentication(BaseAuthentication):
+    """Take the token from the header, else from the body; without one others may try (the session)."""
+
+    def authenticate(self, request: Request) -> tuple[Any, ApiToken] | None:
+        """Return the token's user and the token, None where none is given; raises AuthenticationFailed."""
+        secret = _from_header(request) or _from_body(request)
+        if not secret:
+            return None
+        token = ApiToken.objects.by_secret(secret) if secret.isprintable() else None
+        if token is None:
+            raise AuthenticationFailed(_("This token is not valid (any more)."))
+        return token.user, token
+
+    def authenticate_header(self, request: Request) -> str:
+        """Name the scheme, which turns a refusal into 401 instead of 403."""
+        return "Token"
+
+
+def _from_header(request: Request) -> str:
+    scheme, _space, secret = request.headers.get("Authorization", "").partition(" ")
+    return secret.strip() if scheme.lower() == "token" else ""
+
+
+def _from_body(request: Request) -> str:
+    if request.method != "POST" or not isinstance(request.data, dict):
+        return ""
+    secret = request.data.get("Token")
+    return secret.strip() if isinstance(secret, str) else ""

@@ -1,0 +1,122 @@
+"""Tasks as the API shows them, built lean from plain rows."""
+
+from collections import defaultdict
+from collections.abc import Iterable
+from typing import Any
+
+from django.db.models import QuerySet
+from django.urls import reverse
+from rest_framework.request import Request
+
+from cluster.models import CardLease, GpuType, Instance
+from jobs.engine import ask
+from jobs.models import Attempt, Priority, Task
+
+COLUMNS = (
+    "id",
+    "task_flag",
+    "business__flag",
+    "user__username",
+    "state",
+    "wanted_class",
+    "host_num",
+    "host_gpu_num",
+    "gpu_types",
+    "region__name",
+    "priority",
+    "submitted_at",
+    "queued_at",
+    "ended_at",
+    "reason_code",
+    "reason_args",
+    "origin_id",
+)
+PRIORITIES = {priority.value: priority.name.lower() for priority in Priority}
+
+
+def columns(tasks: QuerySet[Task]) -> "QuerySet[Task, dict[str, Any]]":
+    """Return the plain rows that `shown` reads."""
+    rows: QuerySet[Task, dict[str, Any]] = tasks.values(*COLUMNS)
+    return rows
+
+
+def shown(request: Request, rows: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return rows of tasks in the API's words; one query."""
+    types = dict(GpuType.objects.values_list("id", "name"))
+    return [_shown(request, row, types) for row in rows]
+
+
+def one(request: Request, task_id: int) -> dict[str, Any]:
+    """Return one task in the words of the list."""
+    return shown(request, columns(Task.objects.filter(pk=task_id)))[0]
+
+
+def _shown(request: Request, row: dict[str, Any], types: dict[int, str]) -> dict[str, Any]:
+    reason = ask.sentence(row["reason_code"], row["reason_args"]) if row["reason_code"] else None
+    return {
+        "id": row["id"],
+        "task_flag": row["task_flag"],
+        "business": row["business__flag"],
+        "user": row["user__username"],
+        "state": row["state"],
+        "class": row["wanted_class"],
+        "reason": reason,
+        "host_num": row["host_num"],
+        "host_gpu_num": row["host_gpu_num"],
+        "gpu_types": [types[pk] for pk in row["gpu_types"] if pk in types],
+        "region": row["region__name"],
+        "priority": PRIORITIES[row["priority"]],
+        "submitted_at": row["submitted_at"],
+        "queued_at": row["queued_at"],
+        "ended_at": row["ended_at"],
+        "origin": row["origin_id"],
+        "url": request.build_absolute_uri(reverse("task", args=[row["id"]])),
+    }
+
+
+def detail(request: Request, task: Task) -> dict[str, Any]:
+    """Return all that may be said of a task: the list's words, its config, place in line and attempts."""
+    attempts = list(task.attempts.select_related("gpu_type").order_by("number"))
+    place = ask.place_in_line(task)
+    return one(request, task.pk) | {
+        "config": task.config,
+        "place": {"position": place[0], "of": place[1]} if place else None,
+        "evictions": sum(attempt.outcome == Attempt.Outcome.EVICTED for attempt in attempts),
+        "attempts": _attempts(attempts),
+    }
+
+
+def _attempts(attempts: list[Attempt]) -> list[dict[str, Any]]:
+    members = _members([attempt.pk for attempt in attempts])
+    return [
+        {
+            "attempt": attempt.number,
+            "class": attempt.task_class,
+            "gpu_type": attempt.gpu_type.name,
+            "cards": attempt.cards,
+            "started_at": attempt.created_at,
+            "running_at": attempt.running_at,
+            "ended_at": attempt.ended_at,
+            "outcome": attempt.outcome or None,
+            "code": attempt.outcome_code or attempt.ending_code or None,
+            "evicted_for": attempt.evicted_for_id,
+            "evict_rule": attempt.evict_rule or None,
+            "hosts": members[attempt.pk],
+        }
+        for attempt in attempts
+    ]
+
+
+def _members(attempts: list[int]) -> dict[int, list[dict[str, Any]]]:
+    """Return the members of each attempt by rank, with the numbers of their cards; two queries."""
+    cards: dict[Any, list[int]] = defaultdict(list)
+    leases = CardLease.objects.filter(instance__gang__in=attempts).order_by("card__index")
+    for instance, index in leases.values_list("instance_id", "card__index"):
+        cards[instance].append(index)
+    names = ("rank", "phase", "exit_code", "exit_signal", "detail")
+    rows = Instance.objects.filter(gang__in=attempts).order_by("gang", "rank")
+    found: dict[int, list[dict[str, Any]]] = defaultdict(list)
+    for row in rows.values("id", "gang", "host__name", *names):
+        member = {name: row[name] for name in names}
+        found[row["gang"]].append({"host": row["host__name"], "cards": cards[row["id"]], **member})
+    return found

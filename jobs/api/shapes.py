@@ -1,0 +1,188 @@
+"""The shapes of bodies and answers in the words of OpenAPI."""
+
+from typing import Any
+
+from drf_spectacular.types import OpenApiTypes
+from drf_spectacular.utils import OpenApiParameter
+
+from jobs.fields import FIELDS
+from jobs.models import TaskClass
+from jobs.states import State
+
+Shape = dict[str, Any]
+TEXT: Shape = {"type": "string"}
+NUMBER: Shape = {"type": "integer"}
+TIME: Shape = {"type": "string", "format": "date-time"}
+
+
+def maybe(shape: Shape) -> Shape:
+    """Return the shape of a value that may be null."""
+    return {"oneOf": [shape, {"type": "null"}]}
+
+
+def words(names: list[str]) -> Shape:
+    """Return the shape of one word of a closed list."""
+    return {"type": "string", "enum": names}
+
+
+def record(**fields: Shape) -> Shape:
+    """Return the shape of an object that has all these fields."""
+    return {"type": "object", "properties": fields, "required": list(fields), "additionalProperties": False}
+
+
+def list_of(shape: Shape) -> Shape:
+    """Return the shape of a list."""
+    return {"type": "array", "items": shape}
+
+
+def page_of(shape: Shape) -> Shape:
+    """Return the shape of one page of a list."""
+    return record(results=list_of(shape), next=maybe(TEXT))
+
+
+ERRORS = record(errors=list_of(record(field=TEXT, code=TEXT, message=TEXT)))
+
+
+def answers(status: int, shape: Shape, *others: int) -> dict[Any, Shape]:
+    """Return the answers of a view: the good one, and what every view may say instead."""
+    refusals = (400, 401, 403, 404, 429, *others)
+    found = {(each, "application/json"): ERRORS for each in refusals}
+    return {(status, "application/json"): shape, **found}
+
+
+def body(shape: Shape) -> dict[str, Shape]:
+    """Return a body in JSON."""
+    return {"application/json": shape}
+
+
+def _field(name: str) -> Shape:
+    field = FIELDS[name]
+    said = " ".join(filter(None, (str(field.says), str(field.refused))))
+    return {
+        **field.json,
+        "description": said,
+        **({} if field.default is None else {"default": field.default}),
+    }
+
+
+CONFIG: Shape = {
+    "type": "object",
+    "properties": {name: _field(name) for name in FIELDS},
+    "required": ["business_flag", "start_cmd"],
+}
+TOKEN_ONLY: Shape = {"type": "object", "properties": {"Token": TEXT}}
+REASON = record(code=TEXT, message=TEXT)
+_TASK: dict[str, Shape] = {
+    "id": NUMBER,
+    "task_flag": TEXT,
+    "business": TEXT,
+    "user": TEXT,
+    "state": words([state.value for state in State]),
+    "class": words(TaskClass.values),
+    "reason": maybe(REASON),
+    "host_num": NUMBER,
+    "host_gpu_num": NUMBER,
+    "gpu_types": list_of(TEXT),
+    "region": maybe(TEXT),
+    "priority": words(["low", "medium", "high"]),
+    "submitted_at": TIME,
+    "queued_at": TIME,
+    "ended_at": maybe(TIME),
+    "origin": maybe(NUMBER),
+    "url": TEXT,
+}
+TASK = record(**_TASK)
+MEMBER = record(
+    host=TEXT,
+    cards=list_of(NUMBER),
+    rank=NUMBER,
+    phase=TEXT,
+    exit_code=maybe(NUMBER),
+    exit_signal=maybe(NUMBER),
+    detail=TEXT,
+)
+_ATTEMPT: dict[str, Shape] = {
+    "attempt": NUMBER,
+    "class": words(["high", "elastic"]),
+    "gpu_type": TEXT,
+    "cards": NUMBER,
+    "started_at": TIME,
+    "running_at": maybe(TIME),
+    "ended_at": maybe(TIME),
+    "outcome": maybe(TEXT),
+    "code": maybe(TEXT),
+    "evicted_for": maybe(NUMBER),
+    "evict_rule": maybe(TEXT),
+    "hosts": list_of(MEMBER),
+}
+ATTEMPT = record(**_ATTEMPT)
+DETAIL = record(
+    **_TASK,
+    config={"type": "object"},
+    place=maybe(record(position=NUMBER, of=NUMBER)),
+    evictions=NUMBER,
+    attempts=list_of(ATTEMPT),
+)
+PREVIEW = record(
+    verdict=words(["starts", "starts_after_evicting", "queues", "never"]),
+    reason=maybe(REASON),
+    evicts=list_of({"type": "object"}),
+    position=maybe(NUMBER),
+    estimated_start=maybe(TIME),
+)
+FREE_CARDS = record(
+    region=TEXT, gpu_type=TEXT, low=NUMBER, high=maybe(NUMBER), largest_block=NUMBER, as_of=TIME
+)
+CARD = record(index=NUMBER, gpu_type=TEXT, state=TEXT, in_use={"type": "boolean"})
+HOST = record(
+    id=NUMBER,
+    name=TEXT,
+    region=TEXT,
+    state=words(["ready", "cordoned", "draining", "quarantined", "lost"]),
+    reason=TEXT,
+    lost_since=maybe(TIME),
+    last_seen_at=maybe(TIME),
+    cards=list_of(CARD),
+)
+QUOTA = record(
+    business=TEXT,
+    gpu_type=TEXT,
+    region=maybe(TEXT),
+    cards=NUMBER,
+    used=NUMBER,
+    elastic_cards=maybe(NUMBER),
+    elastic_used=NUMBER,
+    user_elastic_cards=maybe(NUMBER),
+)
+BUSINESS = record(business_flag=TEXT, name=TEXT, default_gpu_types=list_of(TEXT))
+TEMPLATE = record(id=NUMBER, name=TEXT, description=TEXT, config={"type": "object"})
+
+
+def _query(name: str, says: str, kind: Any = OpenApiTypes.STR) -> OpenApiParameter:
+    return OpenApiParameter(name, kind, OpenApiParameter.QUERY, description=says)
+
+
+PAGE = [
+    _query("cursor", "Where the page begins: take it from `next`.", OpenApiTypes.INT),
+    _query("limit", "Rows of a page, 50 by default, 500 at most.", OpenApiTypes.INT),
+]
+FILTERS = [
+    _query("state", "States, behind commas."),
+    _query("business", "A business_flag."),
+    _query("user", "A user's name, or `me`."),
+    _query("class", "Classes asked for, behind commas: high, elastic, auto."),
+    *PAGE,
+]
+ORIGIN = _query("origin", "The id of a task of yours whose secrets this copy keeps.", OpenApiTypes.INT)
+KEY = OpenApiParameter(
+    "Idempotency-Key",
+    OpenApiTypes.STR,
+    OpenApiParameter.HEADER,
+    description="Repeating a request with the same key returns the same task.",
+)
+LOG_QUERY = [
+    _query("attempt", "Number of the attempt; by default the last.", OpenApiTypes.INT),
+    _query("rank", "Member of the attempt; by default 0.", OpenApiTypes.INT),
+    _query("offset", "The byte to begin with; by default 0.", OpenApiTypes.INT),
+    _query("download", "1: as a file.", OpenApiTypes.INT),
+]

@@ -1,0 +1,28 @@
+"""Addresses of the API, all below /api/v1/."""
+
+from django.urls import path, re_path
+from drf_spectacular.views import SpectacularAPIView, SpectacularSwaggerSplitView
+
+from jobs.api import inventory, logs, tasks
+from jobs.api.errors import NotFound
+
+urlpatterns = [
+    path("tasks/", tasks.Tasks.as_view(), name="api-tasks"),
+    path("tasks/preview/", tasks.Preview.as_view(), name="api-preview"),
+    path("tasks/<int:pk>/", tasks.OneTask.as_view(), name="api-task"),
+    *(
+        path(f"tasks/<int:pk>/{verb}/", tasks.Steer.as_view(verb=verb), name=f"api-{verb}")
+        for verb in tasks.STEERING
+    ),
+    path("tasks/<int:pk>/retry/", tasks.Retry.as_view(), name="api-retry"),
+    path("tasks/<int:pk>/log/", logs.Log.as_view(), name="api-log"),
+    path("free-cards/", inventory.FreeCards.as_view(), name="api-free-cards"),
+    path("hosts/", inventory.Hosts.as_view(), name="api-hosts"),
+    path("quotas/", inventory.Quotas.as_view(), name="api-quotas"),
+    path("businesses/", inventory.Businesses.as_view(), name="api-businesses"),
+    path("templates/", inventory.Templates.as_view(), name="api-templates"),
+    path("schema/", SpectacularAPIView.as_view(), name="api-schema"),
+    # The split view: the page's script is a file of its own, as the content policy wants it.
+    path("docs/", SpectacularSwaggerSplitView.as_view(url_name="api-schema"), name="api-docs"),
+    re_path(r"", NotFound.as_view()),
+]

@@ -1,0 +1,101 @@
+"""Whatever goes wrong is answered in one form."""
+
+from unittest.mock import patch
+
+import pytest
+from rest_framework.exceptions import Throttled
+
+from jobs.models import Task
+from tests.api.conftest import Caller, doc, errors
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "{",
+        "{'a': 1}",
+        '{"a": NaN}',
+        "\xff".encode("latin-1"),
+        "[" * 50_000,
+        '{"a": ' + "9" * 5000 + "}",
+        "nul",
+    ],
+    ids=["open", "quotes", "nan", "bytes", "deep", "digits", "word"],
+)
+def test_a_body_that_is_no_json_is_refused(ann: Caller, body: str | bytes) -> None:
+    response = ann.client.post(
+        "/api/v1/tasks/", body, "application/json", headers={"Authorization": f"Token {ann.token}"}
+    )
+    assert (response.status_code, errors(response)) == (400, {"": "malformed"})
+
+
+@pytest.mark.parametrize(
+    "body", [[], "text", 5, None, True, {"start_cmd": "\ud800"}, {"\ud800": 1}, {"a\x00": 1}]
+)
+def test_json_that_is_no_document_is_refused(ann: Caller, body: object) -> None:
+    response = ann.post("tasks/", body)
+    assert response.status_code == 400
+    assert errors(response)
+    assert not Task.objects.exists()
+
+
+def test_all_faults_come_together(ann: Caller) -> None:
+    response = ann.post(
+        "tasks/", {"business_flag": "nope", "host_num": "2", "GPUname": "P40", "notify": "me"}
+    )
+    assert response.status_code == 400
+    assert errors(response) == {
+        "GPUname": "unknown",
+        "host_num": "type",
+        "notify": "unsupported",
+        "start_cmd": "required",
+        "business_flag": "unknown",
+    }
+
+
+def test_a_body_of_another_kind_is_refused(ann: Caller) -> None:
+    response = ann.client.post("/api/v1/tasks/", {"a": 1}, headers={"Authorization": f"Token {ann.token}"})
+    assert (response.status_code, errors(response)) == (415, {"": "unsupported_media_type"})
+
+
+def test_a_huge_body_is_refused(ann: Caller) -> None:
+    response = ann.post("tasks/", doc(exit_cmd="x" * 300_000))
+    assert (response.status_code, errors(response)) == (413, {"": "too_large"})
+
+
+@pytest.mark.parametrize(
+    "path", ["", "nowhere/", "tasks", "tasks/1/fly/", "tasks/abc/", f"tasks/{10**30}/", "tasks/1/"]
+)
+def test_what_is_not_there_is_answered_in_the_same_form(ann: Caller, path: str) -> None:
+    response = ann.get(path)
+    assert (response.status_code, errors(response)) == (404, {"": "not_found"})
+
+
+def test_a_wrong_method_is_answered_in_the_same_form(ann: Caller) -> None:
+    response = ann.get("tasks/preview/")
+    assert (response.status_code, errors(response)) == (405, {"": "method_not_allowed"})
+    assert "POST" in response["Allow"]
+
+
+def test_too_many_calls_are_told_when_to_come_back(ann: Caller) -> None:
+    with patch("jobs.api.tasks.Tasks.check_throttles", side_effect=Throttled(wait=7)):
+        response = ann.get("tasks/")
+    assert (response.status_code, errors(response)) == (429, {"": "throttled"})
+    assert response["Retry-After"] == "7"
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        {"limit": "0"},
+        {"limit": "501"},
+        {"cursor": "x"},
+        {"cursor": "9" * 30},
+        {"state": "flying"},
+        {"class": "low"},
+    ],
+)
+def test_a_query_out_of_range_names_its_parameter(ann: Caller, query: dict[str, str]) -> None:
+    response = ann.get("tasks/", **query)
+    assert response.status_code == 400
+    assert list(errors(response)) == list(query)

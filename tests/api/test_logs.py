@@ -1,0 +1,90 @@
+"""What a task printed, over the API."""
+
+from typing import Any
+
+import pytest
+from asgiref.sync import async_to_sync
+from django.test import AsyncClient
+from django.utils import timezone
+
+from cluster import logs
+from jobs.api import logs as view
+from jobs.models import Task
+from tests.api.conftest import Caller, errors, run
+from tests.world import World
+
+
+@pytest.fixture
+def task(ann: Caller, world: World) -> Task:
+    """Return a task that runs for the second time; both attempts printed something."""
+    task = world.task(state="running")
+    first = run(task, "h1", 0, number=1, ended_at=timezone.now(), outcome="evicted")
+    second = run(task, "h1", 1, number=2)
+    logs.append(first.pk, 0, b"first\n")
+    logs.append(second.pk, 0, b"0123456789\xff<script>\n")
+    return task
+
+
+def test_the_log_of_the_last_attempt_is_sent_as_it_is(ann: Caller, task: Task) -> None:
+    response = ann.get(f"tasks/{task.pk}/log/")
+    assert response.content == b"0123456789\xff<script>\n"
+    assert response["X-Log-End"] == "20"
+    assert (response["Content-Type"], response["X-Content-Type-Options"]) == (
+        "text/plain; charset=utf-8",
+        "nosniff",
+    )
+
+
+@pytest.mark.parametrize(
+    ("query", "content", "end"),
+    [
+        ({"offset": 18}, b">\n", "20"),
+        ({"offset": 20}, b"", "20"),
+        ({"offset": 99}, b"", "99"),
+        ({"attempt": 1}, b"first\n", "6"),
+        ({"attempt": 1, "offset": 2, "rank": 0}, b"rst\n", "6"),
+    ],
+)
+def test_the_log_goes_on_from_any_byte(
+    ann: Caller, task: Task, query: dict[str, int], content: bytes, end: str
+) -> None:
+    response = ann.get(f"tasks/{task.pk}/log/", **query)
+    assert (response.content, response["X-Log-End"]) == (content, end)
+
+
+def test_the_log_may_be_a_file(ann: Caller, task: Task) -> None:
+    response = ann.get(f"tasks/{task.pk}/log/", download=1)
+    assert response["Content-Disposition"] == f'attachment; filename="task-{task.pk}.log"'
+
+
+@pytest.mark.parametrize("query", [{"attempt": 3}, {"rank": 1}, {"attempt": 10**18}])
+def test_an_attempt_or_member_that_is_not_there_is_not_found(
+    ann: Caller, task: Task, query: dict[str, int]
+) -> None:
+    assert errors(ann.get(f"tasks/{task.pk}/log/", **query)) == {"": "not_found"}
+
+
+@pytest.mark.parametrize("query", [{"offset": -1}, {"offset": "x"}, {"attempt": 1.5}, {"download": 2}])
+def test_a_place_that_no_log_has_names_its_parameter(ann: Caller, task: Task, query: dict[str, Any]) -> None:
+    response = ann.get(f"tasks/{task.pk}/log/", **query)
+    assert (response.status_code, list(errors(response))) == (400, list(query))
+
+
+def test_a_task_that_never_ran_has_an_empty_log(ann: Caller, world: World) -> None:
+    response = ann.get(f"tasks/{world.task().pk}/log/")
+    assert (response.status_code, response.content, response["X-Log-End"]) == (200, b"", "0")
+
+
+def test_a_long_log_is_sent_piece_by_piece_and_whole(
+    ann: Caller, task: Task, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(view, "AT_ONCE", 4)
+
+    async def fetch() -> tuple[Any, bytes]:
+        headers = {"Authorization": f"Token {ann.token}"}
+        response: Any = await AsyncClient().get(f"/api/v1/tasks/{task.pk}/log/?offset=2", headers=headers)
+        return response, b"".join([piece async for piece in response.streaming_content])
+
+    response, content = async_to_sync(fetch)()
+    assert content == b"23456789\xff<script>\n"
+    assert (response["X-Log-End"], response["Content-Length"]) == ("20", "18")
