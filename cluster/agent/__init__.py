@@ -1,0 +1,3 @@
+"""The agent of a host; it needs no Django."""
+
+VERSION = "0.1.0"

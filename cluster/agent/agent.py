@@ -1,0 +1,184 @@
+"""The agent: report what is here, learn what should be, close the gap, and again when either changes."""
+
+import asyncio
+import contextlib
+import logging
+import random
+import time
+import uuid
+from pathlib import Path
+from typing import Any
+
+from cluster.agent import VERSION
+from cluster.agent.address import own_address
+from cluster.agent.cards import Cards
+from cluster.agent.link import Away, Link, Refused
+from cluster.agent.logs import CAP, Shipper
+from cluster.agent.membership import Membership, NotAdmitted
+from cluster.agent.orders import Desired, read_desired
+from cluster.agent.protocol import PROTOCOL, WAIT_S
+from cluster.agent.workspace import Workspace
+
+log = logging.getLogger(__name__)
+
+LOOK_S = 0.02  # between two looks at the instances while something happens …
+LOOK_AT_MOST_S = 0.25  # … and while they only run; when there are none, nobody looks
+RETRY_S = 5.0
+CARDS_S = 60.0
+HELD_S = 1.0  # an answer sooner than this, and without news, was not held: the next call waits as long
+
+
+class Agent:
+    """The agent of one host."""
+
+    def __init__(
+        self,
+        *,
+        membership: Membership,
+        link: Link,
+        cards: Cards,
+        storage: Path,
+        address: str = "",
+        log_cap: int = CAP,
+    ) -> None:
+        """Serve the host `membership` describes; a blank `address` means the one that faces the platform."""
+        self._membership = membership
+        self._link = link
+        self._cards = cards
+        self._address = address
+        self._changed = asyncio.Event()  # the platform should hear of something now
+        self._awake = asyncio.Event()  # something may have happened here: look now
+        self._grown = asyncio.Event()  # there are logs to send
+        self._workspace = Workspace(membership.folder, storage, cards, log_cap, self._awake.set)
+        self._shipper = Shipper(link)
+        self._boot = str(uuid.uuid4())
+        self._seq = 0
+        self._token: str | None = None
+        self._desired: Desired | None = None
+        self._refused: str | None = None  # a token that the platform did not take
+        self._said: set[str] = set()
+
+    async def run(self) -> None:
+        """Work until cancelled; what runs on the host runs on."""
+        self._cards.refresh()
+        self._workspace.load()
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self._talk())
+            group.create_task(self._watch())
+            group.create_task(self._ship())
+            group.create_task(self._watch_cards())
+
+    async def _talk(self) -> None:
+        """Call the platform for ever; when it is away, try again, later each time."""
+        failures = 0
+        while True:
+            try:
+                await self._exchange()
+            except (Away, NotAdmitted) as fault:
+                self._complain(str(fault))
+                wait_s = min(RETRY_S, 0.2 * 2 ** min(failures, 10)) * random.uniform(0.5, 1.0)
+                failures += 1
+                await asyncio.sleep(wait_s)
+            else:
+                if failures or self._seq == 1:
+                    log.info("The platform at %s has this host's report.", self._link.url)
+                    self._said.clear()
+                failures = 0
+
+    def _complain(self, sentence: str) -> None:
+        """Say what is wrong, once until it is right again."""
+        if sentence not in self._said:
+            log.warning("%s", sentence)
+            self._said.add(sentence)
+
+    async def _exchange(self) -> None:
+        """Report once and act on the answer; wait for news unless there is something to tell."""
+        if self._token is None:
+            await self._be_admitted()
+        telling = self._changed.is_set() or self._desired is None
+        self._changed.clear()
+        began = time.monotonic()
+        have = self._desired.version if self._desired else ""
+        answer = await self._sync(wait_s=0 if telling else WAIT_S)
+        if answer is None:
+            return
+        self._desired = answer
+        self._workspace.apply(answer)
+        self._awake.set()
+        if not telling and answer.version == have and time.monotonic() - began < HELD_S:
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._changed.wait(), HELD_S)
+
+    async def _sync(self, wait_s: float) -> Desired | None:
+        """Return the platform's answer to a report, or None where a change here made the report stale."""
+        call = asyncio.create_task(self._link.sync(self._token or "", self._report(wait_s)))
+        change = asyncio.create_task(self._changed.wait())
+        try:
+            # A call that waits is given up for news of ours; one that tells is heard out, whatever comes.
+            await asyncio.wait({call, change} if wait_s else {call}, return_when=asyncio.FIRST_COMPLETED)
+            return read_desired(call.result()) if call.done() else None
+        except Refused as fault:
+            if fault.status == 401:
+                self._refused, self._token = self._token, None
+            raise Away(f"The platform refuses this host's report: {fault}") from fault
+        except ValueError as fault:
+            raise Away(f"The platform's answer cannot be read: {fault}.") from fault
+        finally:
+            for task in (call, change):
+                task.cancel()
+            await asyncio.gather(call, change, return_exceptions=True)
+
+    async def _be_admitted(self) -> None:
+        """Take the token from the disk; register where there is none, or where the platform refused it."""
+        self._address = self._address or await asyncio.to_thread(own_address, self._link.url)
+        self._token = self._membership.token()
+        if self._token is None or self._token == self._refused:
+            self._token = self._refused = None  # not admitted again: the next try is with the old token
+            self._token = await self._membership.register(self._link, self._address)
+
+    def _report(self, wait_s: float) -> dict[str, Any]:
+        self._seq += 1
+        return {
+            "protocol": PROTOCOL,
+            "version": VERSION,
+            "boot": self._boot,
+            "seq": self._seq,
+            "clock": time.time(),
+            "address": self._address,
+            "offers": ["process"],
+            "cards": [card.report() for card in self._cards.now],
+            "instances": self._workspace.reports(),
+            "have": self._desired.version if self._desired else "",
+            "wait_s": wait_s,
+        }
+
+    async def _watch(self) -> None:
+        """Look at the instances: often while something happens, seldom else, never when there are none."""
+        pause = LOOK_S
+        while True:
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._awake.wait(), pause if self._workspace.busy else None)
+            woken = self._awake.is_set()
+            self._awake.clear()
+            changed = self._workspace.look()
+            if changed:
+                self._changed.set()
+            # Some of what should be waited for a stray's end, or for a log to be sent.
+            if self._desired is not None and self._workspace.apply(self._desired):
+                self._changed.set()
+            self._grown.set()
+            pause = LOOK_S if changed or woken else min(pause * 1.3, LOOK_AT_MOST_S)
+
+    async def _ship(self) -> None:
+        """Send logs as they grow, beside and never before the reports."""
+        while True:
+            await self._grown.wait()
+            self._grown.clear()
+            if self._token is not None and await self._shipper.ship(self._token, self._workspace.tails()):
+                self._grown.set()
+
+    async def _watch_cards(self) -> None:
+        while True:
+            await asyncio.sleep(CARDS_S)
+            if await asyncio.to_thread(self._cards.refresh):
+                self._changed.set()

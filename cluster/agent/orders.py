@@ -1,0 +1,133 @@
+"""Read what the platform wants of this host; a fault in one order harms no other."""
+
+import uuid
+from dataclasses import dataclass
+from pathlib import PurePosixPath
+from typing import Any
+
+GRACE_S_AT_MOST = 30.0
+
+
+class BadSpec(Exception):
+    """An instance cannot be started as ordered; the message says why in one sentence."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Member:
+    """One host of a gang."""
+
+    address: str
+    cards: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Spec:
+    """What to run, as protocol.py describes it."""
+
+    command: str | None
+    exit_command: str
+    grace_s: float
+    env: dict[str, str]
+    cards: tuple[int, ...]
+    storage: str
+    task_dir: str
+    hosts: tuple[Member, ...]
+    rank: int
+    master_port: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Order:
+    """An instance that should run, or should end; its spec is read when it is started."""
+
+    id: str
+    run: bool
+    spec: object
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Desired:
+    """The full list of what this host should run."""
+
+    version: str
+    orders: dict[str, Order]
+    forget: frozenset[str]
+
+    def wanted(self) -> dict[str, bool]:
+        """Return whether each listed instance should run, by id."""
+        return {order.id: order.run for order in self.orders.values()}
+
+
+def read_desired(answer: object) -> Desired:
+    """Return the platform's answer to a sync; raises ValueError where it is not one."""
+    try:
+        fields: dict[str, Any] = dict(answer)  # type: ignore[call-overload]  # anything but an object raises here
+        orders = [
+            Order(id=_id(item["id"]), run=item["run"] is True, spec=item.get("spec"))
+            for item in fields["instances"]
+        ]
+        return Desired(
+            version=str(fields["version"]),
+            orders={order.id: order for order in orders},
+            forget=frozenset(_id(item) for item in fields["forget"]),
+        )
+    except (KeyError, TypeError, AttributeError) as error:
+        raise ValueError(f"not a list of what to run: {error!r}") from error
+
+
+def _id(value: object) -> str:
+    # Ids name folders: only the plain form of a UUID may, never a path.
+    return str(uuid.UUID(str(value)))
+
+
+def read_spec(document: object) -> Spec:
+    """Return the spec of an instance; raises BadSpec with what is wrong with it."""
+    if not isinstance(document, dict):
+        raise BadSpec("The order has no spec.")
+    try:
+        return Spec(
+            command=_command(document["command"]),
+            exit_command=_text(document.get("exit_command") or "", "exit_command"),
+            grace_s=min(max(float(document.get("grace_s", GRACE_S_AT_MOST)), 0.0), GRACE_S_AT_MOST),
+            env=_env(document.get("env") or {}),
+            cards=tuple(int(index) for index in document["cards"]),
+            storage=_below(document["storage"], "storage"),
+            task_dir=_below(document["task_dir"], "task_dir"),
+            hosts=tuple(
+                Member(address=_text(host["address"], "address"), cards=int(host["cards"]))
+                for host in document["hosts"]
+            ),
+            rank=int(document["rank"]),
+            master_port=int(document["master_port"]),
+        )
+    except KeyError as error:
+        raise BadSpec(f"The order's spec lacks {error.args[0]}.") from error
+    except (TypeError, ValueError, AttributeError) as error:
+        raise BadSpec(f"The order's spec cannot be read: {error}.") from error
+
+
+def _command(value: object) -> str | None:
+    return None if value is None else _text(value, "command")
+
+
+def _text(value: object, field: str) -> str:
+    if not isinstance(value, str) or "\0" in value:
+        raise BadSpec(f"The order's {field} is not a text that a process can be given.")
+    return value
+
+
+def _env(variables: dict[object, object]) -> dict[str, str]:
+    for name, value in variables.items():
+        if not isinstance(name, str) or not name or "=" in name or "\0" in name:
+            raise BadSpec(f"The environment has a name that no variable can have: {name!r}.")
+        if not isinstance(value, str) or "\0" in value:
+            # The value itself may be a secret, so it is never named.
+            raise BadSpec(f"The environment's {name} has a value that no variable can have.")
+    return {str(name): str(value) for name, value in variables.items()}
+
+
+def _below(value: object, field: str) -> str:
+    path = PurePosixPath(_text(value, field))
+    if path.is_absolute() or not path.parts or ".." in path.parts:
+        raise BadSpec(f"The order's {field} does not stay below the storage: {value!r}.")
+    return str(path)

@@ -1,0 +1,70 @@
+"""The words between an agent and the platform: JSON over HTTPS, shapes and meaning.
+
+`POST /api/agent/register/` (header `Authorization: Bearer JOIN_TOKEN`)
+    asks  {"name", "region", "address", "protocol"}
+    gets  201 {"host": id, "token": TEXT}: the host's own token, to be kept with mode 0600. A name that
+          is registered already answers 409 with a sentence; an operator frees it in the admin.
+
+`POST /api/agent/sync/` (header `Authorization: Bearer HOST_TOKEN`) carries the full report up and the
+full list of what should run down. It is level-triggered: losing, repeating or delaying one changes
+nothing but time. The server ignores a report whose (boot, seq) is not newer than the last one it took.
+    asks  Report
+    gets  200 Desired, at once when `have` differs from the present version, else when there is news or
+          `wait_s` is over. 401: the token is not valid (any more). 426: the protocol is too old.
+
+`PUT /api/agent/instances/ID/log/?offset=N` (same token) appends raw bytes at N.
+    gets  200 {"end": M}: the platform now has the bytes up to M. Bytes before the end are not written
+          again; a gap answers 409 {"end": M} and the agent goes on from M. An empty body at 0 asks for M.
+          Any other 4xx but 401 and 429 refuses this log for good: the agent drops the rest of it.
+          After 401, 429 and 5xx it tries again.
+
+Report
+    {"protocol": 1, "version": "0.1.0", "boot": UUID of this agent process, "seq": 1, 2, 3, …,
+     "clock": the host's seconds since the epoch, "address": "10.0.0.7", "offers": ["process"],
+     "cards": [{"index": 0, "uuid": "…", "gpu_type": "P40", "memory_mib": 22919,
+                "state": "ok" | "broken" | "external", "reason": ""}],
+     "instances": [{"id": UUID, "phase": "starting" | "running" | "ending" | "gone",
+                    "exit_code": null | int, "exit_signal": null | int, "by_itself": null | bool,
+                    "detail": "", "log_bytes": int}],
+     "have": version of the desired list the agent acts on, "" at first, "wait_s": 0 … 30}
+
+    `gone` is final: no process of the instance is left and its exit record lies on the host's disk.
+    `by_itself` is false where the end was ordered before the start command ended, null where nobody can
+    know. `exit_code` and `exit_signal` are of the start command, the second where a signal ended it; both
+    are null where it never ran (then `detail` says why in a sentence) or nobody can know (`detail` is one
+    of the words below). `log_bytes` counts what will be sent of the log; the agent cuts a log, with a
+    mark, at a size set for the host.
+
+Desired
+    {"version": TEXT of at most 64 characters, "now": server's seconds,
+     "instances": [{"id": UUID, "run": bool, "spec": Spec}], "forget": [UUID, …]}
+
+    `run` false: end it (exit command, TERM, KILL: `grace_s` in all); `spec` may then be null. Whatever is
+    on the host and neither in `instances` nor `forget` is to be ended too, and nothing starts while such a
+    stray lives. `forget`: its end is recorded by the platform, or the platform knows nothing of it; its
+    folder may go once its log is sent. An instance that is to run is started once, ever; one that is not to
+    run and never came to the host is reported as gone, so that an order overtaken by its stop ends too.
+
+Spec
+    {"label": TEXT for people, "command": TEXT for /bin/sh -c, or null: an idle member that only keeps its
+     place, "exit_command": TEXT or "", "grace_s": 30, "env": {NAME: VALUE}, "cards": [index, …],
+     "storage": folder of the business below the platform's storage, "task_dir": folder of the task in that,
+     "hosts": [{"name", "address", "cards": how many}, …] of the gang in the order of rank, "rank": int,
+     "master_port": a port, the same for all members of the gang}
+
+    The exit command runs before an ordered end, of idle members too, not after an end by itself. `storage`
+    and `task_dir` are relative paths without `..`; they are created, the platform's storage itself never is.
+    The process gets CUDA_VISIBLE_DEVICES and NVIDIA_VISIBLE_DEVICES (card uuids where they are real, else
+    indexes), TAIJI_STORAGE, TAIJI_TASK_DIR, TAIJI_INSTANCE_ID, RANK and NODE_RANK (the member's rank),
+    WORLD_SIZE and NNODES (hosts), TAIJI_CARDS (cards on this host), MASTER_ADDR (of the first host),
+    MASTER_PORT and TAIJI_HOSTFILE (lines `address slots=cards`). These win over `env`; below both lie a few
+    variables of the host (PATH, HOME, LANG, TZ, …), never the agent's own.
+"""
+
+PROTOCOL = 1
+WAIT_S = 20  # how long a waiting call is held, at most 30
+
+# What `detail` says, word for word, of an instance whose end nobody saw.
+KEEPER_LOST = "keeper lost"
+HOST_RESTARTED = "host restarted"
+HOST_LOST = "host lost"  # said by the platform, not by the agent

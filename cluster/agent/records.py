@@ -1,0 +1,89 @@
+"""The records of an instance's folder: whole or absent, and on the disk when written."""
+
+import json
+import os
+import time
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:  # the keeper starts for every instance, and importing typing's names takes it 5 ms
+    from typing import Any
+
+SPEC = "spec.json"  # what the keeper is to do, secrets included; gone once the keeper has read it
+CLAIM = "claim.json"  # who may run the instance: made once, never replaced
+STATUS = "status.json"
+EXIT = "exit.json"
+LOG = "log"
+WORK = "work"
+KEEPER_LOG = "keeper.log"
+
+STOPPED_EARLY = "It was stopped before it started."
+
+
+def exit_record(
+    *,
+    detail: str,
+    by_itself: bool | None,
+    exit_code: int | None = None,
+    exit_signal: int | None = None,
+    started_at: float | None = None,
+) -> "dict[str, Any]":
+    """Return what is kept of an instance's end, in protocol.py's words; times in seconds since the epoch."""
+    return {
+        "exit_code": exit_code,
+        "exit_signal": exit_signal,
+        "by_itself": by_itself,
+        "detail": detail,
+        "started_at": started_at,
+        "ended_at": time.time(),
+    }
+
+
+def read(folder: str, name: str) -> "dict[str, Any] | None":
+    """Return the record `name`, or None where there is none or the host lost power while it was written."""
+    try:
+        with open(os.path.join(folder, name), "rb") as file:
+            record = json.load(file)
+    except (FileNotFoundError, ValueError):
+        return None
+    return record if isinstance(record, dict) else None
+
+
+def write(folder: str, name: str, record: "dict[str, Any]") -> None:
+    """Put the record `name` in place of an earlier one, at once and durably; only its owner may read it."""
+    draft = _draft(folder, name, record)
+    os.replace(draft, os.path.join(folder, name))
+    _settle(folder)
+
+
+def claim(folder: str, record: "dict[str, Any]") -> bool:
+    """Write the claim unless there is one; return whether this caller is the one who may run the instance.
+
+    A link, not an exclusive open: a claim is never seen half-written, whoever dies when.
+    """
+    draft = _draft(folder, CLAIM, record)
+    try:
+        os.link(draft, os.path.join(folder, CLAIM))
+    except FileExistsError:
+        return False
+    finally:
+        os.unlink(draft)
+    _settle(folder)
+    return True
+
+
+def _draft(folder: str, name: str, record: "dict[str, Any]") -> str:
+    draft = os.path.join(folder, f"{name}.{os.getpid()}")
+    handle = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    with open(handle, "wb") as file:
+        file.write(json.dumps(record).encode())
+        file.flush()
+        os.fsync(handle)
+    return draft
+
+
+def _settle(folder: str) -> None:
+    handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
