@@ -40,7 +40,7 @@ def _publish(topics: tuple[str, ...]) -> None:
 
 
 def wake_pass() -> None:
-    """Ask, once the transaction at hand is committed, for a scheduling pass now rather than at the next beat."""
+    """Ask for a scheduling pass as soon as the transaction at hand is committed."""
     transaction.on_commit(_wake_pass)
 
 

@@ -181,7 +181,8 @@ class CardLease(models.Model):
                 fields=["card"], name="card_leased_once", condition=Q(released_at__isnull=True)
             ),
             models.CheckConstraint(
-                condition=Q(released_at__isnull=True) | Q(released_at__gte=F("leased_at")), name="lease_ends_after"
+                condition=Q(released_at__isnull=True) | Q(released_at__gte=F("leased_at")),
+                name="lease_ends_after",
             ),
         ]
 

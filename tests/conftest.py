@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 from cryptography.fernet import Fernet
+from django.db import connections
 from pytest_django import Settings
 
 from cluster import threads
@@ -20,6 +21,16 @@ def _own_settings(settings: Settings, tmp_path: Path, monkeypatch: pytest.Monkey
     settings.TASK_LOG_DIR = tmp_path / "task-logs"
     monkeypatch.setattr(threads, "pool", None)  # another thread would not see the test's transaction
     settings.REDIS_URL = f"unix://{tmp_path}/no-valkey.sock"  # hints go nowhere unless a test starts a Valkey
+
+
+@pytest.fixture(scope="session")
+def django_db_modify_db_settings(
+    django_db_modify_db_settings_parallel_suffix: None, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    """Keep SQLite's test database in a file: one in memory has other locks, and threads fail on them."""
+    database = connections.databases["default"]
+    if database["ENGINE"] == "django.db.backends.sqlite3":
+        database["TEST"]["NAME"] = str(tmp_path_factory.mktemp("database") / "test.sqlite3")
 
 
 @pytest.fixture

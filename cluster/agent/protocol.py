@@ -7,16 +7,19 @@
 
 `POST /api/agent/sync/` (header `Authorization: Bearer HOST_TOKEN`) carries the full report up and the
 full list of what should run down. It is level-triggered: losing, repeating or delaying one changes
-nothing but time. The server ignores a report whose (boot, seq) is not newer than the last one it took.
+nothing but time. Within one boot only a report with a greater `seq` is taken.
     asks  Report
     gets  200 Desired, at once when `have` differs from the present version, else when there is news or
-          `wait_s` is over. 401: the token is not valid (any more). 426: the protocol is too old.
+          `wait_s` is over. 401: the token is not valid (any more). 409: a report not newer than the last one
+          that was taken, also where that one came while this call waited: report anew. 426: the protocol is
+          too old. 400 names the fields that are wrong; nothing of the report was used.
 
 `PUT /api/agent/instances/ID/log/?offset=N` (same token) appends raw bytes at N.
     gets  200 {"end": M}: the platform now has the bytes up to M. Bytes before the end are not written
           again; a gap answers 409 {"end": M} and the agent goes on from M. An empty body at 0 asks for M.
           Any other 4xx but 401 and 429 refuses this log for good: the agent drops the rest of it.
-          After 401, 429 and 5xx it tries again.
+          After 401, 429 and 5xx it tries again. 413: more than 1 MiB at once, or the log is full. 507: the
+          platform's disk is full, nothing was written.
 
 Report
     {"protocol": 1, "version": "0.1.0", "boot": UUID of this agent process, "seq": 1, 2, 3, …,
@@ -44,6 +47,8 @@ Desired
     stray lives. `forget`: its end is recorded by the platform, or the platform knows nothing of it; its
     folder may go once its log is sent. An instance that is to run is started once, ever; one that is not to
     run and never came to the host is reported as gone, so that an order overtaken by its stop ends too.
+    What was reported once and is missing from a later report comes with `run` false: it is never run again.
+    Secrets stand in the spec's `env` only until the instance is reported as running.
 
 Spec
     {"label": TEXT for people, "command": TEXT for /bin/sh -c, or null: an idle member that only keeps its

@@ -3,9 +3,11 @@
 import time
 from collections.abc import Mapping
 from dataclasses import replace
+from datetime import UTC, datetime
 from typing import Any
 
 from django.contrib.auth.models import User
+from django.utils import timezone
 from django.utils.translation import gettext as _
 
 from jobs import config
@@ -13,7 +15,7 @@ from jobs.engine import snapshot
 from jobs.models import Task
 from jobs.scheduling import types
 from jobs.scheduling.decide import decide
-from jobs.scheduling.reasons import SENTENCES
+from jobs.scheduling.reasons import SENTENCES, TIMES
 from jobs.states import State
 
 ASKED = 2**62  # the id of the task that is only asked about: after every real one
@@ -129,5 +131,14 @@ def reason(task: Task) -> dict[str, str] | None:
 
 
 def sentence(code: str, args: Mapping[str, Any]) -> dict[str, str]:
-    """Return a reason of the closed list in the caller's language."""
-    return {"code": code, "message": _(SENTENCES[code]).format(**args)}
+    """Return a reason of the closed list in the caller's language, its times in the zone of the pages."""
+    shown = {name: _moment(value) if name in TIMES else value for name, value in args.items()}
+    try:
+        message = _(SENTENCES[code]).format(**shown)
+    except KeyError:
+        message = code  # stored by a version with other reasons; the next pass writes it anew
+    return {"code": code, "message": message}
+
+
+def _moment(epoch: float) -> str:
+    return f"{timezone.localtime(datetime.fromtimestamp(epoch, UTC)):%Y-%m-%d %H:%M:%S %Z}"

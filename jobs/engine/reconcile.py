@@ -5,10 +5,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
+from django.db.models import Q
+
 from cluster.agent import protocol
 from cluster.executors import agents
 from cluster.executors.base import Observed
-from cluster.models import Instance
+from cluster.models import Host, Instance
 from jobs import lifecycle
 from jobs.lifecycle import End
 from jobs.models import Attempt
@@ -79,13 +81,14 @@ def run(now: datetime, policy: Policy) -> int:
 
 
 def _abandon_lost(now: datetime, policy: Policy) -> None:
-    """Give up what ran on hosts lost too long; such a host ends it before it takes work again."""
+    """Give up what ran on hosts removed or lost too long; such a host ends it before it takes work again."""
+    given_up = Q(host__state=Host.State.REMOVED)
     if policy.restart_lost_s:
-        before = now - timedelta(seconds=policy.restart_lost_s)
-        lost = Instance.objects.filter(host__lost_since__lte=before).exclude(phase=Instance.Phase.GONE)
-        gangs = list(lost.values_list("gang", flat=True).distinct())
-        if gangs:
-            agents.abandon(gangs, protocol.HOST_LOST)
+        given_up |= Q(host__lost_since__lte=now - timedelta(seconds=policy.restart_lost_s))
+    live = Instance.objects.exclude(phase=Instance.Phase.GONE)
+    hosts = set(live.filter(given_up).values_list("host", flat=True))
+    if hosts:
+        agents.abandon(hosts, protocol.HOST_LOST)
 
 
 def next_step(attempt: Attempt, members: Sequence[Observed], now: datetime, policy: Policy) -> Step | None:

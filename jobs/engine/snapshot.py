@@ -134,6 +134,8 @@ def _waiting(now: float) -> tuple[list[types.Waiting], dict[int, tuple[str, dict
         "state",
         "reason_code",
         "reason_args",
+        "pull_up",
+        "checkpoint_interval_s",
     )
     tasks, reasons = [], {}
     for row in rows:
@@ -161,6 +163,8 @@ def _waiting_task(row: tuple[Any, ...], now: float) -> types.Waiting:
         gate=GATES.get(row[14]) or (late if ready_at > now else ""),  # type: ignore[arg-type]  # the words of Gate
         time_limit=row[12],
         avoid=frozenset(row[13]),
+        pull_up=row[17],
+        checkpoint_s=row[18],
     )
 
 

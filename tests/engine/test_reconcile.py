@@ -259,6 +259,22 @@ def test_a_lost_host_keeps_its_tasks_until_the_policy_gives_them_up(world: World
     assert last_end(task) == ("lost", "lost")
 
 
+def test_a_removed_host_gives_up_its_tasks_at_once(world: World) -> None:
+    task = start(world, wanted_class="elastic", pull_up=True)
+    Host.objects.filter(pk=Instance.objects.get().host_id).update(state="removed")
+    assert after_pass(task).state == "queued"
+
+
+def test_a_gang_that_lost_one_host_is_stopped_whole_on_the_others_before_it_comes_back(world: World) -> None:
+    task = start(world, hosts=2, cards=1, wanted_class="elastic", pull_up=True)
+    lost = Instance.objects.get(rank=1).host_id
+    Host.objects.filter(pk=lost).update(lost_since=timezone.now() - timedelta(hours=1))
+    assert after_pass(task).state == "stopping"
+    world.host_says(task, "gone", 0, exit_code=None, exit_signal=15, ended_by_itself=False)
+    assert after_pass(task).state == "queued"
+    assert last_end(task) == ("lost", "lost")
+
+
 def test_a_task_that_fails_at_once_avoids_its_host_on_retry(world: World) -> None:
     task = start(world, retry_limit=3)
     host = Instance.objects.get().host_id

@@ -1,0 +1,202 @@
+"""The doors that agents knock at: register, sync, log (see cluster/agent/protocol.py)."""
+
+import asyncio
+import functools
+import hmac
+import json
+import uuid
+from collections.abc import Callable
+from dataclasses import asdict
+from typing import Any, ParamSpec, TypeVar
+
+from django.conf import settings
+from django.core.exceptions import RequestDataTooBig
+from django.http import HttpRequest, JsonResponse
+from django.utils import timezone
+from django.utils.translation import gettext as _
+from django.views.decorators.csrf import csrf_exempt
+from django.views.decorators.http import require_http_methods, require_POST
+
+from cluster import hints, hub, inventory, logs, reports, sync, threads
+from cluster.agent.protocol import PROTOCOL
+from cluster.fields import Fault, Fields, Malformed
+from cluster.models import Host, Instance
+
+LONGEST_WAIT_S = 30.0
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+class Refused(Exception):
+    """The call is answered with this status and these faults."""
+
+    def __init__(self, status: int, *faults: Fault, **more: object) -> None:
+        """Keep the answer."""
+        super().__init__(status)
+        self.answer = JsonResponse({"errors": [asdict(fault) for fault in faults], **more}, status=status)
+
+
+def _refuse(status: int, code: str, message: str, field: str = "", **more: object) -> Refused:
+    return Refused(status, Fault(field=field, code=code, message=message), **more)
+
+
+def _answers(view: Callable[P, JsonResponse]) -> Callable[P, JsonResponse]:
+    """Answer with what a refusal says."""
+
+    @functools.wraps(view)
+    def answering(*args: P.args, **kwargs: P.kwargs) -> JsonResponse:
+        try:
+            return view(*args, **kwargs)
+        except Refused as refused:
+            return refused.answer
+
+    return answering
+
+
+@csrf_exempt
+@require_POST
+async def register(request: HttpRequest) -> JsonResponse:
+    """Take in a host that knows the join token, and give it a token of its own."""
+    return await threads.run(_register, request)
+
+
+@_answers
+def _register(request: HttpRequest) -> JsonResponse:
+    if not settings.JOIN_TOKEN or not hmac.compare_digest(
+        _secret(request).encode(), str(settings.JOIN_TOKEN).encode()
+    ):
+        raise _refuse(401, "join_token", _("The join token is not right."))
+    document = _document(request)
+    fields = Fields(document)
+    name, region = fields.name("name", 128), fields.name("region", 64, blank=True)
+    address = fields.name("address", 255, blank=True)
+    try:
+        fields.check()
+        host, secret = inventory.register(name, region, address)
+    except Malformed as error:
+        raise Refused(400, *error.faults) from error
+    except inventory.NameTaken as error:
+        raise _refuse(
+            409,
+            "taken",
+            _(
+                "A host named %(name)s is registered already. An operator can free the name on the page of "
+                "the host in the admin; then register again."
+            )
+            % {"name": name},
+            "name",
+        ) from error
+    return JsonResponse({"host": host, "token": secret}, status=201)
+
+
+@csrf_exempt
+@require_POST
+async def sync_host(request: HttpRequest) -> JsonResponse:
+    """Take a host's report and answer with what it should run, as soon as that is news to it."""
+    try:
+        report, host_id, desired = await threads.run(_take, request)
+        if desired.version == report.have and report.wait_s > 0:
+            desired = await _wait(host_id, report, desired)
+    except Refused as refused:
+        return refused.answer
+    except sync.Late:
+        return _refuse(409, "late", _("A newer report of this host was taken before.")).answer
+    return JsonResponse(desired.document(timezone.now()))
+
+
+async def _wait(host_id: int, report: reports.Report, desired: sync.Desired) -> sync.Desired:
+    loop = asyncio.get_running_loop()
+    until = loop.time() + min(report.wait_s, LONGEST_WAIT_S)
+    async with hub.listen(hints.host_topic(host_id)) as listener:
+        while True:
+            # Read only once listening: what changes after this read is told.
+            desired = await threads.run(sync.desired, host_id, report)
+            if desired.version != report.have or not await listener.changed(until - loop.time()):
+                return desired
+
+
+def _take(request: HttpRequest) -> tuple[reports.Report, int, sync.Desired]:
+    host = _host(request)
+    document = _document(request)
+    try:
+        report = reports.read(document)
+    except Malformed as error:
+        raise Refused(400, *error.faults) from error
+    return report, host.pk, sync.take(host, report, timezone.now())
+
+
+@csrf_exempt
+@require_http_methods(["PUT"])
+async def append_log(request: HttpRequest, instance: uuid.UUID) -> JsonResponse:
+    """Append to the log of an instance of the calling host."""
+    return await threads.run(_append, request, instance)
+
+
+@_answers
+def _append(request: HttpRequest, instance: uuid.UUID) -> JsonResponse:
+    host = _host(request)
+    gang = Instance.objects.filter(pk=instance, host=host).values_list("gang", flat=True).first()
+    if gang is None:
+        raise _refuse(404, "unknown", _("This host has no such instance."))
+    part = _part(request)
+    try:
+        end = logs.append(instance, _offset(request), part)
+    except logs.Gap as gap:
+        raise _refuse(409, "gap", _("Bytes in between are missing."), "offset", end=gap.end) from gap
+    except logs.Full as full:
+        raise _refuse(413, "full", _("The log is full: what follows is not kept."), end=full.end) from full
+    except logs.NoSpace as error:
+        raise _refuse(507, "no_space", _("The platform's disk is full; send it again later.")) from error
+    if part:  # an empty one only asks for the end
+        hints.publish(f"log.{gang}")
+    return JsonResponse({"end": end})
+
+
+def _offset(request: HttpRequest) -> int:
+    value = request.GET.get("offset", "")
+    if not (value.isascii() and value.isdigit() and len(value) <= 18):
+        raise _refuse(400, "value", _("A number of bytes is needed."), "offset")
+    return int(value)
+
+
+def _part(request: HttpRequest) -> bytes:
+    data = request.read(logs.PART_AT_MOST + 1)
+    if len(data) > logs.PART_AT_MOST:
+        raise _refuse(
+            413, "too_big", _("At most %(most)d bytes are taken at a time.") % {"most": logs.PART_AT_MOST}
+        )
+    return data
+
+
+def _secret(request: HttpRequest) -> str:
+    kind, _space, secret = request.headers.get("Authorization", "").partition(" ")
+    return secret.strip() if kind.lower() == "bearer" else ""
+
+
+def _host(request: HttpRequest) -> Host:
+    host = sync.host_of(_secret(request))
+    if host is None:
+        raise _refuse(401, "token", _("The host's token is not valid, or not any more."))
+    return host
+
+
+def _document(request: HttpRequest) -> Any:
+    """Return the JSON document of a call, in a protocol that is spoken here."""
+    try:
+        document = json.loads(request.body)
+    except RequestDataTooBig as error:
+        raise _refuse(413, "too_big", _("The document is too big.")) from error
+    except ValueError as error:
+        raise _refuse(400, "json", _("The body is not JSON: %(error)s.") % {"error": error}) from error
+    protocol = reports.protocol_of(document)
+    if protocol is None:
+        raise _refuse(400, "required", _("The protocol's number is needed."), "protocol")
+    if protocol < PROTOCOL:
+        raise _refuse(
+            426,
+            "too_old",
+            _("This agent speaks protocol %(theirs)d, the platform needs %(ours)d: install a newer agent.")
+            % {"theirs": protocol, "ours": PROTOCOL},
+            "protocol",
+        )
+    return document

@@ -1,0 +1,95 @@
+"""Instances on hosts with an agent: rows that the agents read and report on; see cluster/sync.py."""
+
+import uuid
+from collections.abc import Iterable, Sequence
+
+from django.db.models import F
+from django.db.models.functions import Greatest
+from django.utils import timezone
+
+from cluster import hints, vault
+from cluster.executors.base import NewInstance, Observed
+from cluster.models import CardLease, Instance
+
+GONE = Instance.Phase.GONE
+
+
+def launch(instances: Sequence[NewInstance]) -> list[uuid.UUID]:
+    """Want these to run and lease their cards; django.db.IntegrityError: a card is leased already."""
+    rows = [
+        Instance(
+            host_id=new.host_id,
+            gang=new.gang,
+            rank=new.rank,
+            label=new.label,
+            spec=dict(new.spec),
+            secrets=vault.seal(dict(new.secrets)),
+        )
+        for new in instances
+    ]
+    Instance.objects.bulk_create(rows)
+    CardLease.objects.bulk_create(
+        CardLease(card_id=card, instance=row)
+        for row, new in zip(rows, instances, strict=True)
+        for card in new.card_ids
+    )
+    _tell({new.host_id for new in instances})
+    return [row.id for row in rows]
+
+
+def stop(gangs: Iterable[int]) -> int:
+    """Want these gangs gone; asking again changes nothing. Return how many members were newly asked."""
+    asked = Instance.objects.filter(gang__in=list(gangs), wanted=True).exclude(phase=GONE)
+    hosts = set(asked.values_list("host", flat=True))
+    if not hosts:
+        return 0
+    _tell(hosts)
+    return asked.update(wanted=False, stop_asked_at=timezone.now())
+
+
+def release(gangs: Iterable[int]) -> int:
+    """Give back the cards of those members that are gone, and return how many cards that were."""
+    leases = CardLease.objects.filter(
+        released_at__isnull=True, instance__gang__in=list(gangs), instance__phase=GONE
+    )
+    # Never before the lease began, whatever the clocks of two servers say: the database would refuse it.
+    released = leases.update(released_at=Greatest(F("leased_at"), timezone.now()))
+    if released:
+        hints.publish("cards")
+    return released
+
+
+def observe(gangs: Iterable[int]) -> list[Observed]:
+    """Return what is known of every member, by gang and rank. What is not known is never told as gone."""
+    rows = Instance.objects.filter(gang__in=list(gangs)).order_by("gang", "rank")
+    return [
+        Observed(**row)
+        for row in rows.values(
+            "id",
+            "gang",
+            "rank",
+            "host_id",
+            "phase",
+            "exit_code",
+            "exit_signal",
+            "detail",
+            "running_at",
+            "gone_at",
+            by_itself=F("ended_by_itself"),
+            host_name=F("host__name"),
+        )
+    ]
+
+
+def abandon(hosts: Iterable[int], detail: str) -> int:
+    """Record as gone what runs on these hosts, which nobody may ever report on; return how many members.
+
+    Only for hosts that are lost or removed: elsewhere the end has to be seen. What still runs there is ended
+    when the host comes back, and cluster/sync.py keeps it lost until then, so that no card is given twice.
+    """
+    silent = Instance.objects.filter(host__in=list(hosts)).exclude(phase=GONE)
+    return silent.update(phase=GONE, gone_at=timezone.now(), wanted=False, detail=detail)
+
+
+def _tell(hosts: Iterable[int]) -> None:
+    hints.publish(*(hints.host_topic(host) for host in sorted(hosts)))

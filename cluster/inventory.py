@@ -1,0 +1,224 @@
+"""What there is: hosts register, cards come and go, silent hosts are lost, and how many cards are free."""
+
+import hashlib
+import logging
+import secrets
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from django.db import IntegrityError, transaction
+from django.db.models import Count, Exists, OuterRef, Q
+from django.utils import timezone
+
+from cluster import hints
+from cluster.models import Card, CardLease, GpuType, Host, Region
+from cluster.reports import CardReport
+
+log = logging.getLogger(__name__)
+RANGES = ((0, 0), (1, 3), (4, 7), (8, 16), (17, 32), (33, 64))  # above: 65 and more
+
+
+class NameTaken(Exception):
+    """A host of this name is registered already."""
+
+
+def digest(secret: str) -> str:
+    """Return what is stored of a host's random token (a slow hash would add nothing)."""
+    return hashlib.sha256(secret.encode()).hexdigest()
+
+
+def register(name: str, region: str, address: str) -> tuple[int, str]:
+    """Enter a host, or one that an operator freed, and return its id and its new token.
+
+    A blank region means the only one there is, else "default". Raises NameTaken.
+    """
+    secret = secrets.token_urlsafe(32)
+    try:
+        with transaction.atomic():
+            host = _claim_name(name, _region(region), address, digest(secret))
+    except IntegrityError as error:  # two at once: the other was first
+        raise NameTaken from error
+    log.info("host %s registered as %s", host, name)
+    hints.publish("cards")
+    return host, secret
+
+
+def _claim_name(name: str, region: Region, address: str, token_hash: str) -> int:
+    facts = {"region": region, "address": address, "token_hash": token_hash}
+    host, made = Host.objects.get_or_create(name=name, defaults=facts)
+    if made:
+        return host.pk
+    # An operator blanks the token to free the name; a host that was removed is ready again then.
+    if not Host.objects.filter(pk=host.pk, token_hash="").update(**facts, lost_since=None):
+        raise NameTaken
+    Host.objects.filter(pk=host.pk, state=Host.State.REMOVED).update(
+        state=Host.State.READY, state_reason="", state_changed_at=timezone.now()
+    )
+    return host.pk
+
+
+def _region(name: str) -> Region:
+    if not name:
+        found = list(Region.objects.all()[:2])
+        if len(found) == 1:
+            return found[0]
+    return Region.objects.get_or_create(name=name or "default")[0]
+
+
+def changed_cards(host_id: int, reported: Sequence[CardReport]) -> list[CardReport]:
+    """Return the cards that differ from their rows; those no longer reported come back as missing."""
+    rows = {
+        index: (
+            names,
+            CardReport(index=index, uuid=uuid, gpu_type=name, memory_mib=mib, state=state, reason=why),
+        )
+        for index, uuid, name, names, mib, state, why in Card.objects.filter(host=host_id).values_list(
+            "index", "uuid", "gpu_type__name", "gpu_type__aliases", "memory_mib", "state", "state_reason"
+        )
+    }
+    changed = [card for card in reported if card.index not in rows or not _same(card, *rows[card.index])]
+    gone = rows.keys() - {card.index for card in reported}
+    return changed + [
+        _missing(rows[index][1]) for index in sorted(gone) if rows[index][1].state != Card.State.MISSING
+    ]
+
+
+def _same(card: CardReport, aliases: list[str], row: CardReport) -> bool:
+    names = {row.gpu_type.casefold(), *(alias.casefold() for alias in aliases)}
+    return card.gpu_type.casefold() in names and _facts(card) == _facts(row)
+
+
+def _facts(card: CardReport) -> tuple[object, ...]:
+    return card.uuid, card.memory_mib, card.state, card.reason
+
+
+def _missing(row: CardReport) -> CardReport:
+    return CardReport(
+        index=row.index,
+        uuid=row.uuid,
+        gpu_type=row.gpu_type,
+        memory_mib=row.memory_mib,
+        state=Card.State.MISSING,
+        reason="",
+    )
+
+
+def report_cards(host_id: int, changed: Sequence[CardReport]) -> None:
+    """Write cards that changed, in a fixed number of statements; new types of card are made by name."""
+    if not changed:
+        return
+    types = _types(card.gpu_type for card in changed)
+    Card.objects.bulk_create(
+        (
+            Card(
+                host_id=host_id,
+                index=card.index,
+                uuid=card.uuid,
+                gpu_type=types[card.gpu_type.casefold()],
+                memory_mib=card.memory_mib,
+                state=card.state,
+                state_reason=card.reason,
+            )
+            for card in changed
+        ),
+        update_conflicts=True,
+        unique_fields=["host", "index"],
+        update_fields=["uuid", "gpu_type", "memory_mib", "state", "state_reason"],
+    )
+
+
+def _types(names: Iterable[str]) -> dict[str, GpuType]:
+    found = GpuType.objects.by_name()
+    for name in names:
+        if name.casefold() not in found:
+            found[name.casefold()] = GpuType.objects.get_or_create(name=name)[0]
+    return found
+
+
+def sweep(now: datetime, lost_after_s: float) -> list[int]:
+    """Mark hosts silent for longer than `lost_after_s` as lost, and return the ids of the newly lost.
+
+    A host that never reported is not lost: it never had anything to lose.
+    """
+    cutoff = now - timedelta(seconds=lost_after_s)
+    silent = Host.objects.filter(lost_since__isnull=True, last_seen_at__lt=cutoff).exclude(
+        state=Host.State.REMOVED
+    )
+    # One by one: the count of each tells whether it was this call that marked it.
+    lost = [pk for pk in silent.values_list("pk", flat=True) if silent.filter(pk=pk).update(lost_since=now)]
+    if lost:
+        log.warning("hosts lost after %g s of silence: %s", lost_after_s, lost)
+        hints.publish("cards")
+        hints.wake_pass()
+    return lost
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FreeCards:
+    """Free cards of one type in one region, exactly and as the range that everybody may see."""
+
+    region_id: int
+    region: str
+    gpu_type_id: int
+    gpu_type: str
+    free: int
+    largest_block: int  # on one host
+    low: int
+    high: int | None  # None: no upper end
+    as_of: datetime
+
+
+def free_cards(now: datetime, held: Mapping[int, Mapping[int, int]] | None = None) -> list[FreeCards]:
+    """Return free cards per region and type, both by name, with those of which none is free; one query.
+
+    `held`: host id → type id → cards that are kept there for somebody and so are not free.
+    """
+    held = held or {}
+    blocks: dict[tuple[str, str, int, int], list[int]] = defaultdict(list)
+    for region, gpu_type, region_id, type_id, host, state, lost_since, free in _free_by_host():
+        usable = state == Host.State.READY and lost_since is None
+        kept = held.get(host, {}).get(type_id, 0)
+        blocks[region, gpu_type, region_id, type_id].append(max(0, free - kept) if usable else 0)
+    return [_free(*key, numbers, now) for key, numbers in sorted(blocks.items())]
+
+
+def _free_by_host() -> Iterable[tuple[str, str, int, int, int, str, datetime | None, int]]:
+    leased = CardLease.objects.filter(card=OuterRef("pk"), released_at__isnull=True)
+    is_free = Q(~Exists(leased), state=Card.State.OK)
+    return (
+        Card.objects.exclude(state=Card.State.MISSING)
+        .exclude(host__state=Host.State.REMOVED)
+        .values("host__region__name", "gpu_type__name", "host__region_id", "gpu_type_id", "host_id")
+        .annotate(free=Count("pk", filter=is_free))
+        .values_list(
+            "host__region__name",
+            "gpu_type__name",
+            "host__region_id",
+            "gpu_type_id",
+            "host_id",
+            "host__state",
+            "host__lost_since",
+            "free",
+        )
+        .order_by()
+    )
+
+
+def _free(
+    region: str, gpu_type: str, region_id: int, type_id: int, blocks: list[int], now: datetime
+) -> FreeCards:
+    free = sum(blocks)
+    low, high = next((pair for pair in RANGES if free <= pair[1]), (65, None))
+    return FreeCards(
+        region_id=region_id,
+        region=region,
+        gpu_type_id=type_id,
+        gpu_type=gpu_type,
+        free=free,
+        largest_block=max(blocks),
+        low=low,
+        high=high,
+        as_of=now,
+    )

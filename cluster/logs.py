@@ -1,0 +1,112 @@
+"""What instances print: one file per instance, appended by its agent, read by everybody else."""
+
+import asyncio
+import errno
+import fcntl
+import os
+import uuid
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+from django.conf import settings
+
+CHUNK = 256 * 1024  # of a stream
+PART_AT_MOST = 1024 * 1024  # of one append
+LOG_AT_MOST = 2 * 1024**3  # of one instance
+
+
+class Gap(Exception):
+    """Bytes in between are missing; `end` is where the log ends."""
+
+    def __init__(self, end: int) -> None:
+        """Keep the end."""
+        super().__init__(f"the log ends at {end}")
+        self.end = end
+
+
+class Full(Exception):
+    """The log of this instance takes no more; `end` is where it ends."""
+
+    def __init__(self, end: int) -> None:
+        """Keep the end."""
+        super().__init__(f"the log is full at {end}")
+        self.end = end
+
+
+class NoSpace(Exception):
+    """The platform's disk is full; nothing was written."""
+
+
+def path_of(instance: uuid.UUID) -> Path:
+    """Return the file of this instance's log."""
+    return Path(settings.TASK_LOG_DIR) / instance.hex[:2] / f"{instance}.log"
+
+
+def append(instance: uuid.UUID, offset: int, data: bytes) -> int:
+    """Write `data`, which begins at `offset` of the log, and return where the log ends then.
+
+    What is there already is not written again. Raises Gap, Full or NoSpace, and then nothing was written.
+    """
+    path = path_of(instance)
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    except OSError as error:
+        raise _no_space(error) from error
+    try:
+        # Two agents' calls for one file, each in its own thread or process, go one after the other.
+        fcntl.flock(file, fcntl.LOCK_EX)
+        return _append(file, offset, data)
+    finally:
+        os.close(file)
+
+
+def _append(file: int, offset: int, data: bytes) -> int:
+    end = os.fstat(file).st_size
+    if offset > end:
+        raise Gap(end)
+    new = memoryview(data)[end - offset :]
+    if end + len(new) > LOG_AT_MOST:
+        raise Full(end)
+    try:
+        done = 0
+        while done < len(new):
+            done += os.pwrite(file, new[done:], end + done)
+    except OSError as error:
+        os.ftruncate(file, end)  # half a part would be right too, but "nothing" is easier to tell
+        raise _no_space(error) from error
+    return end + done
+
+
+def _no_space(error: OSError) -> Exception:
+    return NoSpace() if error.errno in {errno.ENOSPC, errno.EDQUOT} else error
+
+
+def end_of(instance: uuid.UUID) -> int:
+    """Return where the log ends: its length in bytes, 0 where there is none yet."""
+    try:
+        return path_of(instance).stat().st_size
+    except FileNotFoundError:
+        return 0
+
+
+def read(instance: uuid.UUID, offset: int, limit: int) -> tuple[bytes, int]:
+    """Return at most `limit` bytes from `offset` on, and where the log ends."""
+    try:
+        with path_of(instance).open("rb") as file:
+            end = os.fstat(file.fileno()).st_size
+            file.seek(min(offset, end))
+            return file.read(min(limit, max(0, end - offset))), end
+    except FileNotFoundError:
+        return b"", 0
+
+
+async def stream(instance: uuid.UUID, offset: int = 0, until: int | None = None) -> AsyncIterator[bytes]:
+    """Yield the log from `offset` up to `until` (None: its end when it is reached), a chunk at a time."""
+    while until is None or offset < until:
+        limit = CHUNK if until is None else min(CHUNK, until - offset)
+        data, _ = await asyncio.to_thread(read, instance, offset, limit)
+        if not data:
+            return
+        yield data
+        offset += len(data)

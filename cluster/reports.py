@@ -1,0 +1,123 @@
+"""What an agent says of its host (see cluster/agent/protocol.py), read strictly into plain records."""
+
+import uuid
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from django.utils.translation import gettext as _
+
+from cluster.fields import Fields
+
+CARDS_AT_MOST = 1024
+INSTANCES_AT_MOST = 10_000  # ended ones too, until their logs are sent
+_INT16, _INT32, _INT64 = 2**15 - 1, 2**31 - 1, 2**63 - 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CardReport:
+    """One card as the agent sees it."""
+
+    index: int
+    uuid: str
+    gpu_type: str
+    memory_mib: int
+    state: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InstanceReport:
+    """One instance as the agent sees it."""
+
+    id: uuid.UUID
+    phase: str
+    exit_code: int | None
+    exit_signal: int | None
+    by_itself: bool | None
+    detail: str
+    log_bytes: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Report:
+    """One full report."""
+
+    version: str
+    boot: str
+    seq: int
+    clock: float  # the host's seconds since the epoch
+    address: str
+    offers: tuple[str, ...]
+    cards: tuple[CardReport, ...]
+    instances: tuple[InstanceReport, ...]
+    have: str
+    wait_s: float
+
+    def seen(self) -> frozenset[uuid.UUID]:
+        """Return the ids of the instances that are on the host."""
+        return frozenset(instance.id for instance in self.instances)
+
+
+def protocol_of(document: object) -> int | None:
+    """Return the protocol that a document is written in, or None where it does not say."""
+    number = document.get("protocol") if isinstance(document, dict) else None
+    return number if isinstance(number, int) and not isinstance(number, bool) else None
+
+
+def read(document: object) -> Report:
+    """Return the report that `document` holds; raises fields.Malformed with all its faults."""
+    fields = Fields(document)
+    report = Report(
+        version=fields.name("version", 32),
+        boot=str(fields.uuid("boot")),
+        seq=fields.number("seq", 1, _INT64),
+        clock=fields.seconds("clock"),
+        address=fields.name("address", 255, blank=True),
+        offers=_offers(fields),
+        cards=tuple(_card(card) for card in fields.objects("cards", CARDS_AT_MOST)),
+        instances=tuple(_instance(item) for item in fields.objects("instances", INSTANCES_AT_MOST)),
+        have=fields.name("have", 64, blank=True),
+        wait_s=fields.seconds("wait_s"),
+    )
+    fields.check()
+    _once(fields, "cards", (card.index for card in report.cards))
+    _once(fields, "instances", (instance.id for instance in report.instances))
+    fields.check()
+    return report
+
+
+def _offers(fields: Fields) -> tuple[str, ...]:
+    offers = fields.items("offers", 16)
+    if all(isinstance(offer, str) and offer.isidentifier() and len(offer) <= 32 for offer in offers):
+        return tuple(sorted(set(offers)))
+    fields.fault("offers", "value", _("A list of names is needed."))
+    return ()
+
+
+def _card(fields: Fields) -> CardReport:
+    return CardReport(
+        index=fields.number("index", 0, _INT16),
+        uuid=fields.name("uuid", 96, blank=True),
+        gpu_type=fields.name("gpu_type", 64),
+        memory_mib=fields.number("memory_mib", 0, _INT32),
+        state=fields.choice("state", ("ok", "broken", "external")),
+        reason=fields.words("reason", 255),
+    )
+
+
+def _instance(fields: Fields) -> InstanceReport:
+    return InstanceReport(
+        id=fields.uuid("id"),
+        phase=fields.choice("phase", ("starting", "running", "ending", "gone")),
+        exit_code=fields.number_or_none("exit_code", -_INT32, _INT32),
+        exit_signal=fields.number_or_none("exit_signal", 0, _INT32),
+        by_itself=fields.flag_or_none("by_itself"),
+        detail=fields.words("detail", 512),
+        log_bytes=fields.number("log_bytes", 0, _INT64),
+    )
+
+
+def _once(fields: Fields, name: str, keys: Iterable[object]) -> None:
+    seen = list(keys)
+    if len(set(seen)) < len(seen):
+        fields.fault(name, "duplicate", _("Each may stand here only once."))

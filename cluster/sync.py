@@ -1,0 +1,240 @@
+"""One sync of an agent: what its report changes goes into rows, and what its host should run comes out."""
+
+import hashlib
+import logging
+import uuid
+from collections.abc import Iterable, Mapping
+from contextlib import nullcontext
+from dataclasses import dataclass, field, fields, replace
+from datetime import datetime, timedelta
+from typing import Any
+
+from cryptography.fernet import InvalidToken
+from django.db import transaction
+
+from cluster import hints, inventory, vault
+from cluster.models import Host, Instance
+from cluster.reports import CardReport, InstanceReport, Report
+
+log = logging.getLogger(__name__)
+SEEN_EVERY = timedelta(seconds=10)  # an idle host's row is not written more often than this
+
+Phase = Instance.Phase
+_UNSTARTED = (Phase.PENDING, Phase.STARTING)
+ORDER = {phase: place for place, phase in enumerate(Phase.values)}
+
+
+Move = tuple[uuid.UUID, str, dict[str, Any]]  # id, phase so far, changes
+
+
+class Late(Exception):
+    """A newer report of this host was taken before."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Known:
+    """What the row of a live instance says."""
+
+    phase: str
+    wanted: bool = True
+    exit_code: int | None = None
+    exit_signal: int | None = None
+    ended_by_itself: bool | None = None
+    detail: str = ""
+    running_at: datetime | None = None
+    spec: Mapping[str, Any] = field(default_factory=dict)
+    secrets: str = ""  # sealed
+
+
+_COLUMNS = [column.name for column in fields(Known)]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Desired:
+    """What a host should run, and of what it may forget the end."""
+
+    version: str
+    instances: tuple[tuple[uuid.UUID, bool, Mapping[str, Any], str], ...]  # id, run, spec, sealed secrets
+    forget: tuple[uuid.UUID, ...]
+
+    def document(self, now: datetime) -> dict[str, Any]:
+        """Return the answer as it goes over the wire, the only place where secrets are in clear."""
+        return {
+            "version": self.version,
+            "now": now.timestamp(),
+            "instances": list(self._specs()),
+            "forget": [str(pk) for pk in self.forget],
+        }
+
+    def _specs(self) -> Iterable[dict[str, Any]]:
+        for pk, run, spec, sealed in self.instances:
+            try:
+                env = {**spec.get("env", {}), **vault.unseal(sealed)}
+            except InvalidToken:
+                # Started without its secrets it would fail in a way nobody understands.
+                log.error("instance %s is not started: its secrets cannot be read with the present keys", pk)
+                continue
+            yield {"id": str(pk), "run": run, "spec": {**spec, "env": env}}
+
+
+def host_of(secret: str) -> Host | None:
+    """Return the host with this token, unless operators removed it."""
+    if not secret:
+        return None
+    return Host.objects.filter(token_hash=inventory.digest(secret)).exclude(state=Host.State.REMOVED).first()
+
+
+def take(host: Host, report: Report, now: datetime) -> Desired:
+    """Write what the report changes, all or nothing, wake whoever cares, and answer it; raises Late.
+
+    `host` is as it was read before. Nothing is written where nothing changed, but that the host was seen.
+    """
+    if report.boot == host.agent_boot and report.seq <= host.agent_seq:
+        raise Late
+    known = _known(host.pk)
+    cards = inventory.changed_cards(host.pk, report.cards)
+    moves = _moves(known, report.instances, now)
+    facts = _facts(host, report, clean=_is_clean(known, report))
+    if cards or moves or facts or host.last_seen_at is None or now - host.last_seen_at >= SEEN_EVERY:
+        _write(host, report, now, facts=facts, cards=cards, moves=moves)
+    return _answer(_moved(known, moves), report)
+
+
+def _write(
+    host: Host,
+    report: Report,
+    now: datetime,
+    *,
+    facts: dict[str, Any],
+    cards: list[CardReport],
+    moves: list[Move],
+) -> None:
+    with transaction.atomic() if cards or moves else nullcontext():
+        _claim(host, report, facts, now)
+        inventory.report_cards(host.pk, cards)
+        for pk, old, changes in moves:
+            Instance.objects.filter(pk=pk, phase=old).update(**changes)
+        if cards or moves or facts:
+            hints.wake_pass()
+        if cards or facts:
+            hints.publish("cards")
+
+
+def _known(host_id: int) -> dict[uuid.UUID, Known]:
+    rows = Instance.objects.filter(host=host_id).exclude(phase=Phase.GONE).order_by("pk")
+    return {
+        pk: Known(**dict(zip(_COLUMNS, columns, strict=True)))
+        for pk, *columns in rows.values_list("pk", *_COLUMNS)
+    }
+
+
+def _moved(known: dict[uuid.UUID, Known], moves: list[Move]) -> dict[uuid.UUID, Known]:
+    """Return what is known of the instances that still live after `moves`."""
+    phases = {pk: changes.get("phase", old) for pk, old, changes in moves}
+    return {
+        pk: replace(row, phase=phases[pk]) if pk in phases else row
+        for pk, row in known.items()
+        if phases.get(pk) != Phase.GONE
+    }
+
+
+def _is_clean(known: Mapping[uuid.UUID, Known], report: Report) -> bool:
+    """Say whether nothing runs on the host that should not: a host that was lost may take work again."""
+    return all(instance.phase == Phase.GONE or instance.id in known for instance in report.instances)
+
+
+def _facts(host: Host, report: Report, *, clean: bool) -> dict[str, Any]:
+    """Return what is new about the host itself."""
+    new: dict[str, Any] = {
+        "address": report.address,
+        "offers": list(report.offers),
+        "agent_version": report.version,
+        "agent_boot": report.boot,
+    }
+    changed: dict[str, Any] = {name: value for name, value in new.items() if getattr(host, name) != value}
+    if host.lost_since and clean:
+        log.info("host %s is back", host.pk)
+        changed["lost_since"] = None
+    return changed
+
+
+def _claim(host: Host, report: Report, facts: Mapping[str, Any], now: datetime) -> None:
+    """Enter the report as the host's newest; raises Late where another was entered since `host` was read.
+
+    As long as it succeeds, nobody else wrote what this report is compared with.
+    """
+    as_read = Host.objects.filter(pk=host.pk, agent_boot=host.agent_boot, agent_seq=host.agent_seq)
+    seen = {"last_seen_at": now, "clock_offset_s": report.clock - now.timestamp()}
+    if not as_read.update(agent_seq=report.seq, **seen, **facts):
+        raise Late
+
+
+def _moves(known: Mapping[uuid.UUID, Known], reported: Iterable[InstanceReport], now: datetime) -> list[Move]:
+    """Return what changed of each live instance of this host."""
+    return [
+        (instance.id, known[instance.id].phase, changes)
+        for instance in reported
+        if instance.id in known and (changes := step(known[instance.id], instance, now))
+    ]
+
+
+def step(known: Known, report: InstanceReport, now: datetime) -> dict[str, Any]:
+    """Return what a report changes of a row: phases only go forward, and what is known stays known."""
+    if ORDER[report.phase] < ORDER[known.phase]:
+        return {}
+    said = {
+        "phase": report.phase,
+        "exit_code": report.exit_code,
+        "exit_signal": report.exit_signal,
+        "ended_by_itself": report.by_itself,
+        "detail": report.detail or None,
+    }
+    changes: dict[str, Any] = {
+        name: value for name, value in said.items() if value is not None and value != getattr(known, name)
+    }
+    if not changes:
+        return {}
+    # One that ended between two reports was never seen running, but its exit says that it ran.
+    ran = report.phase == Phase.RUNNING or (report.exit_code, report.exit_signal) != (None, None)
+    if ran and known.running_at is None:
+        changes["running_at"] = now
+    if changes.get("phase") == Phase.GONE:
+        changes["gone_at"] = now
+    return {**changes, "log_bytes": report.log_bytes}
+
+
+def desired(host_id: int, report: Report) -> Desired:
+    """Return what the host should run now, in answer to `report`; raises Late where a newer one came in."""
+    host = Host.objects.filter(pk=host_id).exclude(state=Host.State.REMOVED)
+    boot, seq = host.values_list("agent_boot", "agent_seq").first() or ("", 0)
+    if boot != report.boot or seq > report.seq:
+        raise Late
+    return _answer(_known(host_id), report)
+
+
+def _answer(live: dict[uuid.UUID, Known], report: Report) -> Desired:
+    """Say what of the live instances should run.
+
+    One that the host had and lost (its folder was wiped) is never run a second time: it is to be ended,
+    and the agent says that it is gone.
+    """
+    seen = report.seen()
+    instances = tuple(
+        # Once it runs the host has its secrets: they need not travel again.
+        (
+            pk,
+            row.wanted and (row.phase == Phase.PENDING or pk in seen),
+            row.spec,
+            row.secrets if row.phase in _UNSTARTED else "",
+        )
+        for pk, row in live.items()
+    )
+    ended = (one.id for one in report.instances if one.phase == Phase.GONE)
+    forget = tuple(sorted(pk for pk in ended if pk not in live))
+    return Desired(version=_version(instances, forget), instances=instances, forget=forget)
+
+
+def _version(instances: Iterable[tuple[uuid.UUID, bool, Any, Any]], forget: Iterable[uuid.UUID]) -> str:
+    # Specs are never changed, so ids and orders say it all.
+    text = repr(([(str(pk), run) for pk, run, *_ in instances], [str(pk) for pk in forget]))
+    return hashlib.sha256(text.encode()).hexdigest()[:16]

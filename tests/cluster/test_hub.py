@@ -1,0 +1,165 @@
+"""News: what is published is told to who listens, and Redis may come and go."""
+
+import asyncio
+import tempfile
+import time
+from collections.abc import Coroutine
+from pathlib import Path
+from typing import Any
+
+import pytest
+import redis
+from pytest_django import Settings
+
+from cluster import hints, hub
+from tests import valkey as valkeys
+
+
+async def subscribed(listener: hub.Listener) -> None:
+    """Wait until the subscription stands, of which everybody is told once."""
+    assert await listener.changed(5) == set(listener.topics)
+
+
+def publish(url: str, *topics: str) -> None:
+    """Publish as another process would."""
+    with redis.Redis.from_url(url) as client:
+        for topic in topics:
+            client.publish(hints.CHANNEL + topic, b"")
+
+
+def run(story: Coroutine[Any, Any, None]) -> None:
+    """Run a story in a loop of its own, as a web process would."""
+    asyncio.run(asyncio.wait_for(story, 30))
+
+
+def test_a_listener_hears_its_topics_and_no_others(valkey: str) -> None:
+    async def story() -> None:
+        async with hub.listen("host.1", "cards") as listener:
+            await subscribed(listener)
+            publish(valkey, "host.2", "host.1", "task.7")
+            assert await listener.changed(5) == {"host.1"}
+            assert await listener.changed(0.05) == set()
+
+    run(story())
+
+
+def test_what_is_published_before_the_look_is_told_at_once(valkey: str) -> None:
+    async def story() -> None:
+        async with hub.listen("cards") as listener:
+            await subscribed(listener)
+            publish(valkey, "cards")
+            await asyncio.sleep(0.2)
+            started = time.monotonic()
+            assert await listener.changed(5) == {"cards"}
+            assert time.monotonic() - started < 0.1
+
+    run(story())
+
+
+def test_any_number_of_messages_is_one_piece_of_news(valkey: str) -> None:
+    async def story() -> None:
+        async with hub.listen("cards", "tasks") as listener:
+            await subscribed(listener)
+            publish(valkey, *["cards", "tasks"] * 500)
+            await asyncio.sleep(0.5)
+            assert await listener.changed(5) == {"cards", "tasks"}
+            assert await listener.changed(0.05) == set()
+
+    run(story())
+
+
+def test_a_thousand_listeners_share_one_subscription(valkey: str) -> None:
+    async def wait(ready: list[int], heard: list[float]) -> None:
+        async with hub.listen("cards") as listener:
+            ready.append(1)
+            while await listener.changed(10) != {"cards"} or not heard:
+                pass
+            heard.append(time.monotonic())
+
+    async def story() -> None:
+        async with hub.listen("cards") as first:
+            await subscribed(first)
+            ready: list[int] = []
+            heard: list[float] = [0.0]
+            async with asyncio.TaskGroup() as group:
+                for _ in range(1000):
+                    group.create_task(wait(ready, heard))
+                while len(ready) < 1000:
+                    await asyncio.sleep(0.01)
+                with redis.Redis.from_url(valkey) as client:
+                    assert client.pubsub_numpat() == 1
+                published = time.monotonic()
+                publish(valkey, "cards")
+            assert max(heard) - published < 1.0
+
+    run(story())
+
+
+def test_who_leaves_is_forgotten_even_when_cancelled(valkey: str) -> None:
+    async def wait() -> None:
+        async with hub.listen("cards") as listener:
+            while True:
+                await listener.changed(60)
+
+    async def story() -> None:
+        waiting = asyncio.create_task(wait())
+        await asyncio.sleep(0.1)
+        assert hub._hub()._listeners
+        waiting.cancel()
+        await asyncio.gather(waiting, return_exceptions=True)
+        assert not hub._hub()._listeners
+
+    run(story())
+
+
+def test_without_redis_there_are_only_time_outs(settings: Settings) -> None:
+    async def story() -> None:
+        async with hub.listen("cards") as listener:
+            started = time.monotonic()
+            assert await listener.changed(0.3) == set()
+            assert 0.25 < time.monotonic() - started < 1
+
+    run(story())
+
+
+@pytest.mark.parametrize("how", ["stopped", "killed"])
+def test_when_redis_is_back_everybody_looks_once_and_news_flow_again(settings: Settings, how: str) -> None:
+    async def story(folder: Path) -> None:
+        server = valkeys.start(folder)
+        async with hub.listen("cards") as listener:
+            await subscribed(listener)
+            if how == "killed" and server._process is not None:
+                server._process.kill()
+            server.stop()
+            assert await listener.changed(0.3) == set()
+            server = valkeys.start(folder)
+            try:
+                await subscribed(listener)
+                publish(settings.REDIS_URL, "cards")
+                assert await listener.changed(5) == {"cards"}
+            finally:
+                server.stop()
+
+    with tempfile.TemporaryDirectory() as folder:
+        settings.REDIS_URL = f"unix://{folder}/v.sock"
+        run(story(Path(folder)))
+
+
+def test_each_loop_has_a_hub_of_its_own_and_closed_ones_are_forgotten(valkey: str) -> None:
+    async def story() -> None:
+        async with hub.listen("cards") as listener:
+            await subscribed(listener)
+
+    for _ in range(3):
+        run(story())
+    assert len(hub._hubs) == 1
+
+
+def test_published_topics_reach_the_hub_as_the_product_publishes_them(valkey: str) -> None:
+    async def story() -> None:
+        async with hub.listen("host.3") as listener:
+            await subscribed(listener)
+            await asyncio.to_thread(hints._publish, ("host.3", "host.3"))
+            assert await listener.changed(5) == {"host.3"}
+
+    run(story())
