@@ -1,0 +1,39 @@
+"""Who gets into a page: people who are logged in, and for one task only those who may see it."""
+
+from collections.abc import Callable
+from functools import wraps
+
+from django.contrib.auth.decorators import login_required
+from django.contrib.auth.models import User
+from django.http import HttpRequest, HttpResponse
+from django.views.decorators.cache import never_cache
+from django_htmx.http import HttpResponseClientRefresh
+from django_htmx.middleware import HtmxDetails
+
+
+class PortalRequest(HttpRequest):
+    """A request of somebody who is logged in."""
+
+    user: User
+    htmx: HtmxDetails
+
+
+def page(view: Callable[..., HttpResponse]) -> Callable[..., HttpResponse]:
+    """Let only people in who are logged in.
+
+    A fragment asked for after the session ended reloads its page: else it would become a login form.
+    """
+
+    @wraps(view)
+    def enter(request: HttpRequest, *args: object, **kwargs: object) -> HttpResponse:
+        if request.headers.get("HX-Request") and not request.user.is_authenticated:
+            return HttpResponseClientRefresh()
+        return view_of_member(request, *args, **kwargs)
+
+    view_of_member = login_required(view)
+    return never_cache(enter)
+
+
+def wants_fragment(request: PortalRequest) -> bool:
+    """Say whether htmx asks for a part of the page; going back in history asks for the whole one."""
+    return bool(request.htmx) and not request.htmx.history_restore_request

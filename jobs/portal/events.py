@@ -1,0 +1,94 @@
+"""What happened to a task, as sentences of its time line."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy, ngettext
+
+from jobs.portal import words
+
+Args = Mapping[str, Any]
+
+# By an event's code, or by its code and the state it led to where that changes the meaning; placeholders are
+# the event's arguments.
+SENTENCES = {
+    "submitted": gettext_lazy("Submitted"),
+    "running": gettext_lazy("All its processes run"),
+    "succeeded": gettext_lazy("It ended well"),
+    "succeeded:stopping": gettext_lazy("Its start command ended well, the idle members are stopped"),
+    "exit_code": gettext_lazy("The process on %(host)s ended with exit code %(exit_code)s"),
+    "exit_signal": gettext_lazy("The process on %(host)s was ended by signal %(signal)s"),
+    "start_failed": gettext_lazy("It could not be started on %(host)s"),
+    "interrupted": gettext_lazy("It was interrupted on %(host)s"),
+    "ended_from_outside": gettext_lazy("It was ended by something outside the platform"),
+    "lost": gettext_lazy("Its host %(host)s was lost"),
+    "member_failed": gettext_lazy("One of its processes failed, so the others were stopped"),
+    "start_deadline": gettext_lazy("Not every process ran %(limit_s)s s after the start: %(hosts)s"),
+    "time_limit": gettext_lazy("Its time limit of %(limit_s)s s is over"),
+    "evicted": gettext_lazy("Its cards are free again"),
+    "evicted:evicting": gettext_lazy("Evicted: told to leave its cards"),
+    "evicted:queued": gettext_lazy("Its cards are free, and it waits to be started again"),
+    "evicted:evicted": gettext_lazy("Its cards are free; it does not ask to be started again"),
+    "promoted": gettext_lazy("Turned high in place: quota became free"),
+    "claim_dropped": gettext_lazy("The cards that were held for it were given up"),
+    "stop": gettext_lazy("Stopped"),
+    "stop:stopping": gettext_lazy("Told to stop"),
+    "hold": gettext_lazy("Held"),
+    "release": gettext_lazy("Released into the queue"),
+    "keep": gettext_lazy("It ended, and its place is kept"),
+    "free": gettext_lazy("Its kept place was given up"),
+    "keep_over": gettext_lazy("The time of its kept place is over"),
+    "place_taken": gettext_lazy("Its kept place was taken"),
+}
+
+
+def sentence(code: str, args: Args, new_state: str = "") -> str:
+    """Return the sentence of an event; one without a sentence is shown as it is, with its arguments."""
+    if code in {"started", "started_again"}:
+        return _started(code, args)
+    said = SENTENCES.get(f"{code}:{new_state}") or SENTENCES.get(code)
+    try:
+        text = str(said) % args if said else _as_it_is(code, args)
+    except (KeyError, TypeError, ValueError):
+        return _as_it_is(code, args)
+    if detail := args.get("detail"):
+        return _("%(said)s: %(detail)s") % {"said": text, "detail": detail}
+    return text
+
+
+def rule(args: Args) -> str:
+    """Return by which rule a task was evicted, or the empty text."""
+    name = str(args.get("rule", ""))
+    return str(words.RULES.get(name, name))
+
+
+def _started(code: str, args: Args) -> str:
+    hosts = args.get("hosts")
+    if not isinstance(hosts, Mapping) or "gpu_type" not in args:
+        return _as_it_is(code, args)
+    kind = str(args.get("class", ""))
+    numbers = {
+        "cards": sum(len(cards) for cards in hosts.values()),
+        "gpu_type": args["gpu_type"],
+        "hosts": ", ".join(hosts),
+        "class": words.CLASSES.get(kind, kind),
+    }
+    if code == "started":
+        said = ngettext(
+            "Given %(cards)d %(gpu_type)s card on %(hosts)s, as %(class)s",
+            "Given %(cards)d %(gpu_type)s cards on %(hosts)s, as %(class)s",
+            numbers["cards"],
+        )
+    else:
+        said = ngettext(
+            "Started again with %(cards)d %(gpu_type)s card on %(hosts)s, as %(class)s",
+            "Started again with %(cards)d %(gpu_type)s cards on %(hosts)s, as %(class)s",
+            numbers["cards"],
+        )
+    return said % numbers
+
+
+def _as_it_is(code: str, args: Args) -> str:
+    shown = ", ".join(f"{key}: {value}" for key, value in args.items())
+    return f"{code} ({shown})" if shown else code

@@ -1,0 +1,193 @@
+"""What happened to one task: its events as a time line, its attempts with hosts and cards."""
+
+from collections import defaultdict
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any
+
+from django.utils import timezone
+from django.utils.translation import gettext as _
+
+from cluster.models import CardLease, Instance
+from jobs.models import Attempt, Task, TaskEvent
+from jobs.portal import events, rows, words
+from quotas import access
+
+EVENTS_SHOWN = 100  # a task that was evicted a thousand times still has a page; the newest matter
+ATTEMPTS_SHOWN = 20
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cause:
+    """The task that another one had to leave for."""
+
+    id: int
+    business: str
+    visible: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Moment:
+    """One entry of the time line."""
+
+    at: datetime
+    said: str
+    colour: str
+    actor: str
+    cause: Cause | None
+    rule: str
+    attempt: int | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Member:
+    """One instance of an attempt."""
+
+    rank: int
+    host: str
+    cards: str
+    phase: str
+    said: str  # how it ended, or why it did not start
+    log_bytes: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Run:
+    """One attempt."""
+
+    id: int
+    number: int
+    class_label: str
+    class_colour: str
+    cards: int
+    gpu_type: str
+    created_at: datetime
+    ended_at: datetime | None
+    lasted: timedelta
+    status: rows.Status
+    said: str
+    members: list[Member]
+
+    @property
+    def duration(self) -> str:
+        """Return how long it had its cards, as h:mm:ss."""
+        return str(timedelta(seconds=round(self.lasted.total_seconds())))
+
+    @property
+    def card_hours(self) -> float:
+        """Return the card-hours used so far."""
+        return self.cards * self.lasted.total_seconds() / 3600
+
+
+def moments(task: Task, user: access.AnyUser) -> list[Moment]:
+    """Return the newest events of a task, newest first."""
+    found = task.events.select_related("actor", "attempt").order_by("-pk")[:EVENTS_SHOWN]
+    listed = list(found)
+    causes = _causes(listed, user)
+    return [_moment(event, causes) for event in listed]
+
+
+def _moment(event: TaskEvent, causes: dict[int, Cause]) -> Moment:
+    return Moment(
+        at=event.at,
+        said=events.sentence(event.code, event.args, event.new_state),
+        colour=words.COLOURS.get(event.new_state, "secondary"),
+        actor=event.actor.get_username() if event.actor else "",
+        cause=causes.get(_cause_id(event) or 0),
+        rule=events.rule(event.args),
+        attempt=event.attempt.number if event.attempt else None,
+    )
+
+
+def _cause_id(event: TaskEvent) -> int | None:
+    value = event.args.get("for")
+    return value if isinstance(value, int) else None
+
+
+def _causes(listed: list[TaskEvent], user: access.AnyUser) -> dict[int, Cause]:
+    """Return the tasks that this one left for: everybody may know their number and business, not more."""
+    ids = {pk for event in listed if (pk := _cause_id(event))}
+    if not ids:
+        return {}
+    seen = set(Task.objects.visible_to(user).filter(pk__in=ids).values_list("pk", flat=True))
+    flags = Task.objects.filter(pk__in=ids).values_list("pk", "business__flag")
+    return {pk: Cause(id=pk, business=flag, visible=pk in seen) for pk, flag in flags}
+
+
+def attempts(task: Task) -> list[Run]:
+    """Return the newest attempts of a task, newest first, with their instances."""
+    found = list(task.attempts.select_related("gpu_type").order_by("-number")[:ATTEMPTS_SHOWN])
+    members = _members([attempt.pk for attempt in found])
+    return [_run(attempt, members[attempt.pk]) for attempt in found]
+
+
+def _run(attempt: Attempt, members: list[Member]) -> Run:
+    kind = attempt.task_class
+    outcome = attempt.outcome or ("evicting" if attempt.ending == Attempt.Outcome.EVICTED else "")
+    state = outcome or ("stopping" if attempt.ending else "running" if attempt.running_at else "starting")
+    return Run(
+        id=attempt.pk,
+        number=attempt.number,
+        class_label=str(words.CLASSES.get(kind, kind)),
+        class_colour=words.CLASS_COLOURS.get(kind, "secondary"),
+        cards=attempt.cards,
+        gpu_type=attempt.gpu_type.name,
+        created_at=attempt.created_at,
+        ended_at=attempt.ended_at,
+        lasted=max((attempt.ended_at or timezone.now()) - attempt.created_at, timedelta()),
+        status=rows.status(state),
+        said=_ended_so(attempt),
+        members=members,
+    )
+
+
+def _ended_so(attempt: Attempt) -> str:
+    """Return why the attempt ended where its outcome does not say so itself."""
+    if not attempt.outcome_code or attempt.outcome_code == attempt.outcome:
+        return ""
+    return events.sentence(attempt.outcome_code, attempt.outcome_args)
+
+
+def _members(attempt_ids: list[int]) -> defaultdict[int, list[Member]]:
+    found: defaultdict[int, list[Member]] = defaultdict(list)
+    numbers = _card_numbers(attempt_ids)
+    instances = Instance.objects.filter(gang__in=attempt_ids).select_related("host").order_by("gang", "rank")
+    for instance in instances.defer("spec", "secrets"):
+        found[instance.gang].append(
+            Member(
+                rank=instance.rank,
+                host=instance.host.name,
+                cards=ranges(numbers[instance.pk]),
+                phase=instance.get_phase_display(),
+                said=_end_of(instance),
+                log_bytes=instance.log_bytes,
+            )
+        )
+    return found
+
+
+def _card_numbers(attempt_ids: list[int]) -> defaultdict[Any, list[int]]:
+    numbers: defaultdict[Any, list[int]] = defaultdict(list)
+    leases = CardLease.objects.filter(instance__gang__in=attempt_ids).order_by("card__index")
+    for instance, index in leases.values_list("instance", "card__index"):
+        numbers[instance].append(index)
+    return numbers
+
+
+def _end_of(instance: Instance) -> str:
+    if instance.exit_signal is not None:
+        return _("signal %(number)d") % {"number": instance.exit_signal}
+    if instance.exit_code is not None:
+        return _("exit code %(number)d") % {"number": instance.exit_code}
+    return instance.detail
+
+
+def ranges(numbers: list[int]) -> str:
+    """Return ascending card numbers in the shortest form: `0–3, 6`."""
+    spans: list[list[int]] = []
+    for number in numbers:
+        if spans and number == spans[-1][1] + 1:
+            spans[-1][1] = number
+        else:
+            spans.append([number, number])
+    return ", ".join(str(low) if low == high else f"{low}–{high}" for low, high in spans)

@@ -1,0 +1,83 @@
+"""The one socket of a page: it says which of the page's topics changed, and nothing else."""
+
+import asyncio
+import json
+from typing import Any
+from urllib.parse import parse_qs
+
+from channels.db import database_sync_to_async
+from channels.generic.websocket import AsyncWebsocketConsumer
+
+from cluster import hub
+from jobs.models import Attempt, Task
+from quotas.access import AnyUser
+
+OPEN_TO_ALL = frozenset({"cards", "tasks"})  # they say that something changed, not what
+MOST_TOPICS = 20
+BEAT_S = 20.0  # an empty message this often lets the page tell a quiet socket from a dead one
+CALM_S = 0.2  # a storm of changes is told in so many pieces at most
+RECHECK_S = 300.0  # who may no longer see a topic is told nothing more after this
+
+
+class Live(AsyncWebsocketConsumer):
+    """Send {"changed": [topic, …]} for the topics of the query that the user may see."""
+
+    telling: asyncio.Task[None] | None = None
+
+    async def connect(self) -> None:
+        """Accept a user who may see every topic he asks for."""
+        self.user: AnyUser = self.scope["user"]
+        self.topics = parse_qs(self.scope["query_string"].decode("ascii", "replace")).get("topic", [])
+        if not await self._allowed():
+            await self.close(code=4404)  # refused alike, whether there is no such task or none for this user
+            return
+        await self.accept()
+        self.telling = asyncio.create_task(self._tell())
+
+    async def disconnect(self, code: int) -> None:
+        """End the telling with the socket."""
+        if self.telling is not None:
+            self.telling.cancel()
+            await asyncio.gather(self.telling, return_exceptions=True)
+
+    async def receive(self, text_data: str | None = None, bytes_data: bytes | None = None) -> None:
+        """Take no orders: a page only listens."""
+
+    async def _allowed(self) -> bool:
+        return bool(await database_sync_to_async(may_listen)(self.user, self.topics))
+
+    async def _tell(self) -> None:
+        loop = asyncio.get_running_loop()
+        check_at = loop.time() + RECHECK_S
+        async with hub.listen(*self.topics) as listener:
+            while True:
+                changed = await listener.changed(BEAT_S)
+                if loop.time() > check_at:
+                    if not await self._allowed():
+                        await self.close(code=4404)
+                        return
+                    check_at = loop.time() + RECHECK_S
+                await self.send(text_data=json.dumps({"changed": sorted(changed)}))
+                await asyncio.sleep(CALM_S)
+
+
+def may_listen(user: AnyUser, topics: list[str]) -> bool:
+    """Say whether `user` is logged in and may see everything that `topics` name."""
+    if not user.is_authenticated or not user.is_active or not 0 < len(topics) <= MOST_TOPICS:
+        return False
+    tasks: set[int] = set()
+    attempts: set[int] = set()
+    for topic in set(topics) - OPEN_TO_ALL:
+        kind, _dot, number = topic.partition(".")
+        if kind not in {"task", "log"} or not (number.isascii() and number.isdigit()) or len(number) > 18:
+            return False
+        (tasks if kind == "task" else attempts).add(int(number))
+    return _sees(user, tasks, attempts)
+
+
+def _sees(user: AnyUser, task_ids: set[int], attempt_ids: set[int]) -> bool:
+    visible: Any = Task.objects.visible_to(user)
+    if task_ids and visible.filter(pk__in=task_ids).count() != len(task_ids):
+        return False
+    own = Attempt.objects.filter(pk__in=attempt_ids, task__in=visible)
+    return not attempt_ids or own.count() == len(attempt_ids)

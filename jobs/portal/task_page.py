@@ -1,0 +1,103 @@
+"""The page of one task: where it stands and why, what happened to it, and what may be done with it."""
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from django.contrib import messages
+from django.contrib.auth.models import User
+from django.core.exceptions import PermissionDenied
+from django.http import Http404, HttpResponse
+from django.shortcuts import get_object_or_404, redirect, render
+from django.utils.translation import gettext as _
+from django.views.decorators.http import require_POST
+
+from jobs import config, services
+from jobs.engine import ask
+from jobs.models import Task
+from jobs.portal import history, rows, words
+from jobs.portal.doors import PortalRequest, page, wants_fragment
+from quotas import access
+
+# Verbs that change the task, and what is said when one was done.
+STEERING: dict[str, Callable[[Task, User], Task]] = {
+    "stop": services.stop,
+    "hold": services.hold,
+    "release": services.release,
+    "free": services.free,
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Facts:
+    """What was asked for, in words."""
+
+    cards: str
+    types: str
+    class_label: str
+    class_colour: str
+
+
+@page
+def task(request: PortalRequest, pk: int) -> HttpResponse:
+    """Show a task; htmx gets the part that changes."""
+    found = _visible(request, pk)
+    context = {
+        "task": found,
+        "status": rows.status(found.state),
+        "facts": _facts(found),
+        "reason": rows.waits_because(found),
+        "advice": rows.advice(found),
+        "place": ask.place_in_line(found),
+        "attempts": history.attempts(found),
+        "moments": history.moments(found, request.user),
+        "verbs": _verbs(request.user, found),
+        "document": json.dumps(found.config, ensure_ascii=False, indent=2),
+    }
+    return render(request, "task.html#live" if wants_fragment(request) else "task.html", context)
+
+
+@page
+@require_POST
+def act(request: PortalRequest, pk: int, verb: str) -> HttpResponse:
+    """Stop, hold, release or free a task, or run it again, and come back to its page."""
+    found = _visible(request, pk)
+    if verb not in STEERING and verb != "retry":
+        raise Http404
+    if verb in STEERING and not access.may_steer(request.user, found.business_id, found.user_id):
+        raise PermissionDenied
+    try:
+        after = (
+            services.retry(found, request.user) if verb == "retry" else STEERING[verb](found, request.user)
+        )
+    except services.Conflict as conflict:
+        messages.error(request, conflict.message)
+        return redirect("task", pk=pk)
+    except config.Invalid as invalid:
+        for fault in invalid.faults:
+            messages.error(request, f"{fault.field}: {fault.message}")
+        return redirect("task", pk=pk)
+    if verb == "retry":
+        messages.success(request, _("Submitted again as task %(id)d.") % {"id": after.pk})
+    return redirect("task", pk=after.pk)
+
+
+def _visible(request: PortalRequest, pk: int) -> Task:
+    tasks = Task.objects.visible_to(request.user).select_related("business", "user", "region", "origin")
+    return get_object_or_404(tasks, pk=pk)
+
+
+def _verbs(user: User, task: Task) -> frozenset[str]:
+    """Return what the user may do with the task now; whoever sees a task may copy it."""
+    legal = services.allowed(task)
+    return legal if access.may_steer(user, task.business_id, task.user_id) else legal & {"clone", "retry"}
+
+
+def _facts(task: Task) -> Facts:
+    names = rows.type_names()
+    return Facts(
+        cards=rows.shape(task.host_num, task.host_gpu_num),
+        types=", ".join(names.get(pk, f"#{pk}") for pk in task.gpu_types),
+        class_label=str(words.CLASSES.get(task.wanted_class, task.wanted_class)),
+        class_colour=words.CLASS_COLOURS.get(task.wanted_class, "secondary"),
+    )

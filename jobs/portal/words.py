@@ -1,0 +1,54 @@
+"""The words and colours of states, classes and outcomes on the pages."""
+
+from django.utils.functional import Promise
+from django.utils.translation import gettext_lazy as _
+from django.utils.translation import pgettext_lazy
+
+from jobs.models import Attempt
+from jobs.states import State
+
+STATES: dict[str, Promise] = {
+    State.BLOCKED: _("blocked"),
+    State.QUEUED: _("queued"),
+    State.HELD: _("held"),
+    State.STARTING: _("starting"),
+    State.RUNNING: _("running"),
+    State.EVICTING: _("evicting"),
+    State.STOPPING: _("stopping"),
+    State.KEEPING: _("place kept"),
+    State.SUCCEEDED: _("succeeded"),
+    State.FAILED: _("failed"),
+    State.STOPPED: _("stopped"),
+    State.EVICTED: _("evicted"),
+    Attempt.Outcome.LOST: _("lost"),
+}
+COLOURS: dict[str, str] = {
+    State.BLOCKED: "secondary",
+    State.QUEUED: "azure",
+    State.HELD: "secondary",
+    State.STARTING: "cyan",
+    State.RUNNING: "green",
+    State.EVICTING: "orange",
+    State.STOPPING: "orange",
+    State.KEEPING: "purple",
+    State.SUCCEEDED: "teal",
+    State.FAILED: "red",
+    State.STOPPED: "secondary",
+    State.EVICTED: "orange",
+    Attempt.Outcome.LOST: "red",
+}
+MOVING = frozenset({State.STARTING, State.RUNNING, State.EVICTING, State.STOPPING})  # their dot is animated
+CLASSES: dict[str, Promise] = {
+    "high": pgettext_lazy("class", "high"),
+    "elastic": pgettext_lazy("class", "elastic"),
+    "auto": pgettext_lazy("class", "auto"),
+}
+CLASS_COLOURS = {"high": "blue", "elastic": "lime", "auto": "indigo"}
+RULES: dict[str, Promise] = {
+    "victim": _("its cards were the cheapest to give up"),
+    "guarantee": _("the guarantee of a high task needed its cards"),
+    "slice": _("its time slice was over"),
+    "keeping": _("a high task needed its kept place"),
+    "reservation": _("its cards are reserved"),
+    "drain": _("its host is being drained"),
+}

@@ -1,0 +1,196 @@
+"""The pages in a browser: a person's way through them, live, in both themes and languages, at any width."""
+
+import re
+from collections.abc import Iterator
+from typing import Literal
+
+import pytest
+from axe_playwright_python.sync_playwright import Axe
+from playwright.sync_api import Browser, Page, expect
+
+from tests.browser.conftest import log_in
+from tests.browser.site import Site
+
+PAGES = {
+    "login": "/login/",
+    "home": "/",
+    "list": "/tasks/",
+    "filtered to nothing": "/tasks/?q=nothing-is-called-so",
+    "form": "/tasks/new/?gpu_type=P40&region=Shenzhen",
+    "evicted task": "/tasks/2/",
+    "waiting task": "/tasks/3/",
+    "kept task": "/tasks/8/",
+    "not found": "/tasks/999/",
+}
+
+
+def visits(page: Page, site: Site) -> Iterator[tuple[str, Page]]:
+    """Go from page to page with everything unfolded, so that it is looked at too."""
+    for name, address in PAGES.items():
+        if name == "home":
+            log_in(page, site, "ann")
+        page.goto(site.url + address)
+        page.evaluate("for (const part of document.querySelectorAll('details')) part.open = true")
+        yield name, page
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_every_page_can_be_read_by_everybody(
+    browser: Browser, site: Site, theme: Literal["light", "dark"]
+) -> None:
+    context = browser.new_context(color_scheme=theme, reduced_motion="reduce")
+    faults = []
+    for name, page in visits(context.new_page(), site):
+        assert page.evaluate("document.documentElement.dataset.bsTheme") == theme
+        for fault in Axe().run(page).response["violations"]:
+            faults += [
+                f"{name}: {fault['id']}: {node['html'][:120]}: {node['failureSummary']}"
+                for node in fault["nodes"]
+            ]
+    context.close()
+    assert faults == []
+
+
+def test_every_page_fits_on_a_phone(browser: Browser, site: Site) -> None:
+    context = browser.new_context(viewport={"width": 360, "height": 700})
+    wide = [
+        name
+        for name, page in visits(context.new_page(), site)
+        if page.evaluate("document.documentElement.scrollWidth > document.documentElement.clientWidth")
+    ]
+    context.close()
+    assert wide == []
+
+
+def test_a_task_is_submitted_watched_and_read_live(ann: Page, site: Site) -> None:
+    ann.goto(f"{site.url}/tasks/3/")
+    expect(ann.locator(".live")).to_have_text("Live")
+    expect(ann.locator(".reason")).to_contain_text("12 are free")
+    expect(ann.locator("#log-text")).to_have_text("Nothing was written yet.")
+
+    site.deed("start")  # by another process, and the page shows it without being touched
+    expect(ann.locator("#live h1 ~ .status")).to_have_text("running", timeout=4000)
+    expect(ann.locator("#attempts")).to_contain_text("gpu-2")
+    log = ann.locator("#log-text")
+    expect(log).to_contain_text("step 299 <b>plain</b>", timeout=4000)
+    assert log.evaluate("log => log.scrollTop + log.clientHeight >= log.scrollHeight - 2")
+
+    site.deed("log")
+    expect(log).to_contain_text("last line 中文", timeout=4000)
+    text = log.text_content() or ""
+    assert text.count("step 299") == 1
+    assert "10 %" not in text
+    assert "\x1b" not in text
+
+    site.deed("end")
+    expect(ann.locator("#live h1 ~ .status")).to_have_text("succeeded", timeout=4000)
+    expect(ann.get_by_role("button", name="Run again")).to_be_visible()
+    expect(ann.get_by_role("button", name="Stop")).to_have_count(0)
+
+
+def test_free_cards_lead_to_a_form_whose_faults_stand_beside_their_fields(ann: Page, site: Site) -> None:
+    ann.goto(site.url)
+    ann.get_by_role("link", name="M40").click()
+    expect(ann.get_by_label("GPU types")).to_have_value("M40")
+    ann.get_by_role("button", name="P40").click()
+    expect(ann.get_by_label("GPU types")).to_have_value("M40, P40")
+    ann.get_by_label("Cards on each host").fill("99")
+    ann.get_by_role("textbox", name="Name").fill("kept as typed")
+    ann.get_by_role("button", name="Submit").click()
+    expect(ann.locator("#id_start_cmd_error")).to_be_visible()
+    expect(ann.locator("#id_host_gpu_num_error")).to_be_visible()
+    expect(ann.get_by_role("textbox", name="Name")).to_have_value("kept as typed")
+    ann.get_by_label("Cards on each host").fill("1")
+    ann.get_by_role("textbox", name="Start command").fill("true")
+    ann.get_by_role("button", name="Submit").click()
+    expect(ann.get_by_role("heading", name="kept as typed")).to_be_visible()
+    expect(ann.locator("#moments")).to_contain_text("by ann")
+
+
+def test_asking_first_shows_a_verdict_and_submits_nothing(ann: Page, site: Site) -> None:
+    ann.goto(f"{site.url}/tasks/new/?template=1")
+    expect(ann.get_by_role("textbox", name="Start command")).to_have_value("python train.py")
+    ann.get_by_role("button", name="Ask").click()
+    expect(ann.locator("#verdict .status")).to_have_text(re.compile("It (starts|waits)"))
+    ann.get_by_label("Hosts").fill("0")
+    ann.get_by_role("button", name="Ask").click()
+    expect(ann.locator("#verdict .status")).to_have_text("It would be refused")
+
+
+def test_the_list_is_narrowed_without_a_reload_and_the_address_follows(ann: Page, site: Site) -> None:
+    ann.goto(f"{site.url}/tasks/")
+    ann.evaluate("window.sameDocument = true")
+    ann.get_by_label("State").select_option("failed")
+    expect(ann.locator("#list tbody tr")).to_have_count(1)
+    expect(ann).to_have_url(re.compile("state=failed"))
+    ann.get_by_label("Name or number").fill("no such")
+    expect(ann.locator("#list")).to_contain_text("No task is like that")
+    assert ann.evaluate("window.sameDocument")
+    ann.go_back()
+    expect(ann.locator("#list tbody tr")).to_have_count(1)
+
+
+def test_stopping_asks_first(ann: Page, site: Site) -> None:
+    ann.goto(f"{site.url}/tasks/7/")  # it is held
+    ann.once("dialog", lambda dialog: dialog.dismiss())
+    ann.get_by_role("button", name="Stop").click()
+    expect(ann.locator("#live h1 ~ .status")).to_have_text("held")
+    ann.once("dialog", lambda dialog: dialog.accept())
+    ann.get_by_role("button", name="Stop").click()
+    expect(ann.locator("#live h1 ~ .status")).to_have_text("stopped")
+
+
+def test_the_theme_is_remembered(ann: Page, site: Site) -> None:
+    page = ann.locator("html")
+    expect(page).to_have_attribute("data-bs-theme", "light")
+    ann.get_by_role("button", name="Light or dark").click()
+    expect(page).to_have_attribute("data-bs-theme", "dark")
+    ann.goto(f"{site.url}/tasks/")
+    expect(page).to_have_attribute("data-bs-theme", "dark")
+
+
+def test_the_language_is_switched_and_stays(ann: Page, site: Site) -> None:
+    ann.goto(f"{site.url}/tasks/?state=failed")
+    ann.get_by_role("button", name="Language").click()
+    ann.get_by_role("button", name="简体中文").click()
+    expect(ann.get_by_role("heading", name="任务", exact=True)).to_be_visible()
+    expect(ann).to_have_url(re.compile("state=failed"))
+    expect(ann.locator("html")).to_have_attribute("lang", "zh-hans")
+    ann.goto(f"{site.url}/")
+    expect(ann.get_by_role("heading", name="空闲卡")).to_be_visible()
+
+
+def test_the_menu_of_a_phone_opens_and_leads_to_the_list(ann: Page, site: Site) -> None:
+    ann.set_viewport_size({"width": 360, "height": 700})
+    ann.get_by_role("button", name="Navigation").click()
+    ann.get_by_role("link", name="Tasks", exact=True).click()
+    expect(ann).to_have_url(f"{site.url}/tasks/")
+
+
+def test_without_sockets_an_open_task_is_polled(page: Page, site: Site) -> None:
+    page.add_init_script(
+        "window.WebSocket = class extends EventTarget { constructor() { super(); "
+        "setTimeout(() => this.dispatchEvent(new Event('close'))); } close() {} };"
+    )
+    log_in(page, site, "ann")
+    page.goto(f"{site.url}/tasks/1/")
+    expect(page.locator(".live")).to_have_text("Reconnecting")
+    with page.expect_response(lambda got: got.url.endswith("/tasks/1/"), timeout=8000):
+        pass
+
+
+def test_a_page_without_scripts_still_lists_filters_and_submits(browser: Browser, site: Site) -> None:
+    context = browser.new_context(java_script_enabled=False)
+    page = context.new_page()
+    log_in(page, site, "ann")
+    page.goto(f"{site.url}/tasks/")
+    page.locator("#id_state").select_option("failed")
+    page.get_by_role("button", name="Filter").click()
+    expect(page.locator("#list tbody tr")).to_have_count(1)
+    page.goto(f"{site.url}/tasks/new/")
+    page.locator("#id_host_gpu_num").fill("1")
+    page.locator("#id_start_cmd").fill("true")
+    page.locator("#id_task_flag").fill("without scripts")
+    page.get_by_role("button", name="Submit").click()
+    expect(page.get_by_role("heading", name="without scripts")).to_be_visible()
+    context.close()

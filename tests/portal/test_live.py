@@ -1,0 +1,160 @@
+"""The socket of a page: who may listen to what, and what it is told."""
+
+import json
+from typing import Any
+
+import pytest
+from asgiref.sync import async_to_sync, sync_to_async
+from asgiref.testing import ApplicationCommunicator
+from channels.routing import URLRouter
+from django.contrib.auth.models import AnonymousUser
+from django.test import Client
+
+from cluster import hints
+from jobs.models import Task
+from jobs.portal import live
+from jobs.portal.live import may_listen
+from jobs.portal.routing import websocket_urlpatterns
+from quotas.access import AnyUser
+from quotas.models import Member
+from tests.portal.conftest import run
+from tests.world import World
+
+
+@pytest.fixture
+def task(world: World, ann: Client) -> Task:
+    return world.task()
+
+
+@pytest.mark.parametrize(
+    ("name", "sees"), [("ann", True), ("cid", True), ("root", True), ("oz", False), ("", False)]
+)
+def test_a_task_and_its_log_are_told_of_to_those_who_see_it(
+    name: str, sees: bool, world: World, task: Task
+) -> None:
+    world.user("cid", "ads")
+    world.user("oz", "speech")
+    user: AnyUser = world.operator() if name == "root" else world.user(name) if name else AnonymousUser()
+    attempt = run(task, world.host("h1"))
+    assert may_listen(user, [f"task.{task.pk}"]) is sees
+    assert may_listen(user, [f"log.{attempt.pk}"]) is sees
+    assert may_listen(user, ["cards", "tasks", f"task.{task.pk}", f"log.{attempt.pk}"]) is sees
+
+
+@pytest.mark.parametrize(
+    "topics",
+    [
+        [],
+        [""],
+        ["secrets"],
+        ["host.1"],
+        ["task."],
+        ["task.x"],
+        ["task.-1"],
+        ["task.999999"],
+        ["task." + "9" * 30],
+        ["log.999999"],
+        ["cards", "task.999999"],
+        ["cards"] * 21,
+    ],
+)
+def test_nobody_listens_to_what_is_none_of_the_pages(topics: list[str], world: World, task: Task) -> None:
+    assert not may_listen(world.user("ann"), topics)
+
+
+def test_a_user_who_was_made_inactive_hears_nothing(world: World, task: Task) -> None:
+    user = world.user("ann")
+    user.is_active = False
+    assert not may_listen(user, ["cards"])
+
+
+class Socket:
+    """A socket as the server sees it, opened by `user`; address and session are somebody else's to check."""
+
+    def __init__(self, user: AnyUser, query: str) -> None:
+        scope = {"type": "websocket", "path": "/ws/live/", "query_string": query.encode(), "user": user}
+        server = URLRouter(websocket_urlpatterns)
+        self._page: Any = ApplicationCommunicator(server, scope)  # type: ignore[no-untyped-call]  # has no types
+
+    async def open(self) -> bool:
+        """Say whether the socket was accepted."""
+        await self._page.send_input({"type": "websocket.connect"})
+        answer = await self._page.receive_output(3)
+        return bool(answer["type"] == "websocket.accept")
+
+    async def told(self) -> dict[str, list[str]]:
+        """Return the next message."""
+        return dict(json.loads((await self._page.receive_output(3))["text"]))
+
+    async def ends(self) -> None:
+        """Wait until the server closes the socket."""
+        while (await self._page.receive_output(3))["type"] != "websocket.close":
+            pass
+
+    async def leave(self) -> None:
+        """Close the socket."""
+        await self._page.send_input({"type": "websocket.disconnect", "code": 1000})
+        await self._page.wait(3)
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_socket_is_told_which_topics_changed_and_nothing_else(valkey: str) -> None:
+    world = World()
+    user, task = world.user("ann", "ads"), world.task()
+    wanted = {"cards", f"task.{task.pk}"}
+
+    async def listen() -> None:
+        page = Socket(user, f"topic=cards&topic=task.{task.pk}")
+        assert await page.open()
+        assert set((await page.told())["changed"]) == wanted  # Redis was found: look once
+        await sync_to_async(hints.publish)("cards", "tasks", f"task.{task.pk}", "task.999")
+        told: set[str] = set()
+        while told != wanted:
+            message = await page.told()
+            assert set(message) == {"changed"}
+            told |= set(message["changed"])
+        await page.leave()
+
+    async_to_sync(listen)()
+
+
+@pytest.mark.django_db(transaction=True)
+@pytest.mark.parametrize("name", ["oz", ""])
+def test_a_socket_for_a_task_of_others_is_refused(name: str, world: World, task: Task) -> None:
+    user: AnyUser = world.user(name, "speech") if name else AnonymousUser()
+    assert not async_to_sync(Socket(user, f"topic=task.{task.pk}").open)()
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_socket_without_news_and_without_redis_still_beats(
+    world: World, ann: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(live, "BEAT_S", 0.05)
+    user = world.user("ann")
+
+    async def listen() -> None:
+        page = Socket(user, "topic=cards")
+        assert await page.open()
+        assert await page.told() == {"changed": []}
+        assert await page.told() == {"changed": []}
+        await page.leave()
+
+    async_to_sync(listen)()
+
+
+@pytest.mark.django_db(transaction=True)
+def test_who_may_see_a_task_no_more_is_told_no_more(
+    world: World, task: Task, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(live, "BEAT_S", 0.05)
+    monkeypatch.setattr(live, "RECHECK_S", 0.2)
+    user = world.user("ann")
+
+    async def listen() -> None:
+        page = Socket(user, f"topic=task.{task.pk}")
+        assert await page.open()
+        assert await page.told() == {"changed": []}
+        await sync_to_async(Member.objects.filter(user=user).delete)()
+        await page.ends()
+
+    async_to_sync(listen)()

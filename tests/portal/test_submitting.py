@@ -1,0 +1,243 @@
+"""The submit form: what it begins with, what becomes of what is typed, what stays when it is refused."""
+
+from typing import Any
+
+import pytest
+from django.test import Client
+from pytest_django import DjangoAssertNumQueries
+
+from cluster import vault
+from jobs.fields import FIELDS
+from jobs.models import Task, Template
+from jobs.portal.forms import ConfigForm, typed
+from tests.world import World
+
+GOOD = {
+    "business_flag": "ads",
+    "task_flag": "demo",
+    "is_elasticity": "false",
+    "GPUName": "P40",
+    "host_num": "1",
+    "host_gpu_num": "2",
+    "start_cmd": "python train.py",
+}
+
+
+def submitted(browser: Client, **fields: str) -> Task:
+    """Submit the good form with `fields` over it, and return the task it became."""
+    answer = browser.post("/tasks/new/", GOOD | fields)
+    assert answer.status_code == 302, answer.context["form"].errors
+    task = Task.objects.latest("pk")
+    assert answer["Location"] == f"/tasks/{task.pk}/"
+    return task
+
+
+def refused(browser: Client, **fields: str) -> ConfigForm:
+    """Submit the good form with `fields` over it, and return the form that comes back."""
+    answer = browser.post("/tasks/new/", GOOD | fields)
+    assert answer.status_code == 200
+    form = answer.context["form"]
+    assert isinstance(form, ConfigForm)
+    assert form.errors or form.general
+    return form
+
+
+def test_what_is_typed_becomes_a_task(ann: Client) -> None:
+    task = submitted(
+        ann,
+        is_elasticity="true",
+        exit_cmd="touch saved",
+        enable_evicted_pulled_up="on",
+        priority="high",
+        time_limit="2h",
+        retry_limit="3",
+        env="EPOCHS=3\n\nPATHS=a=b",
+        region="SZ",
+        rest='{"tags": ["night"]}',
+    )
+    assert (task.task_flag, task.wanted_class, task.host_gpu_num, task.priority) == ("demo", "elastic", 2, 2)
+    assert (task.pull_up, task.keep_alive, task.time_limit_s, task.retry_limit) == (True, False, 7200, 3)
+    assert task.config["env"] == {"EPOCHS": "3", "PATHS": "a=b"}
+    assert task.config["tags"] == ["night"]
+
+
+@pytest.mark.parametrize(("value", "wanted"), [("false", "high"), ("true", "elastic"), ("auto", "auto")])
+def test_each_class_can_be_chosen(value: str, wanted: str, ann: Client) -> None:
+    assert submitted(ann, is_elasticity=value).wanted_class == wanted
+
+
+def test_a_local_time_is_understood_in_the_zone_of_the_pages(ann: Client, settings: Any) -> None:
+    settings.TIME_ZONE = "Asia/Shanghai"
+    task = submitted(ann, not_before="2031-01-31T20:00")
+    assert task.ready_at is not None
+    assert task.ready_at.isoformat() == "2031-01-31T12:00:00+00:00"
+    assert typed(task.config)["not_before"] == "2031-01-31T20:00"
+
+
+def test_every_fault_stands_beside_its_field_and_nothing_is_lost(ann: Client) -> None:
+    form = refused(
+        ann,
+        host_num="many",
+        GPUName="H800",
+        start_cmd=" ",
+        env="1BAD=x",
+        exit_cmd="kept as typed",
+        rest="{no json",
+    )
+    assert set(form.errors) == {"host_num", "GPUName", "start_cmd", "env", "rest"}
+    assert "P40" in form.errors["GPUName"][0]
+    page = ann.post("/tasks/new/", GOOD | {"host_num": "many", "exit_cmd": "kept as typed"}).content.decode()
+    assert 'value="many"' in page
+    assert "kept as typed" in page
+    assert 'aria-invalid="true"' in page
+    assert not Task.objects.exists()
+
+
+def test_the_group_of_a_fault_stands_open(ann: Client) -> None:
+    page = ann.post("/tasks/new/", GOOD | {"retry_limit": "-1"}).content.decode()
+    assert '<details class="card mb-3" open>' in page
+
+
+def test_more_than_the_quota_is_refused(ann: Client) -> None:
+    form = refused(ann, host_num="3", host_gpu_num="8")
+    assert not set(form.errors) - {"host_num", "host_gpu_num"}
+
+
+def test_a_business_of_others_is_refused_and_still_shown_as_typed(world: World, ann: Client) -> None:
+    world.business("speech")
+    form = refused(ann, business_flag="speech")
+    assert "business_flag" in form.errors
+    assert form["business_flag"].value() == "speech"
+
+
+def test_a_fault_of_a_further_field_stands_at_them(ann: Client) -> None:
+    form = refused(ann, rest='{"tagss": 1}')
+    assert "tagss" in form.errors["rest"][0]
+
+
+@pytest.mark.parametrize("rest", ["[1]", "nonsense", '"text"'])
+def test_further_fields_have_to_be_an_object(rest: str, ann: Client) -> None:
+    assert "rest" in refused(ann, rest=rest).errors
+
+
+def test_a_line_of_the_environment_without_a_value_is_named(ann: Client) -> None:
+    assert "2" in refused(ann, env="A=1\nB").errors["env"][0]
+
+
+def test_a_secret_is_stored_sealed_and_never_comes_back(ann: Client) -> None:
+    task = submitted(ann, secret_env="API_KEY=hush-hush")
+    assert vault.unseal(task.secrets) == {"env.API_KEY": "hush-hush"}
+    for address in (f"/tasks/{task.pk}/", f"/tasks/new/?clone={task.pk}"):
+        page = ann.get(address).content.decode()
+        assert "API_KEY" in page
+        assert "hush-hush" not in page
+
+
+def test_a_copy_takes_secrets_over_unseen_and_names_its_origin(ann: Client) -> None:
+    first = submitted(ann, secret_env="API_KEY=hush-hush", env="EPOCHS=3")
+    form = ann.get(f"/tasks/new/?clone={first.pk}").context["form"]
+    assert form["secret_env"].value() == "API_KEY"
+    copy = submitted(ann, clone=str(first.pk), secret_env="API_KEY", env="EPOCHS=4")
+    assert copy.origin == first
+    assert vault.unseal(copy.secrets) == {"env.API_KEY": "hush-hush"}
+    assert copy.config["env"]["EPOCHS"] == "4"
+
+
+def test_the_secrets_of_another_are_not_taken_over(ann: Client, colleague: Client) -> None:
+    first = submitted(ann, secret_env="API_KEY=hush-hush")
+    form = refused(colleague, clone=str(first.pk), secret_env="API_KEY")
+    assert "secret_env" in form.errors
+
+
+def test_a_copy_begins_with_all_that_the_first_had(ann: Client) -> None:
+    wished = {
+        "is_elasticity": "auto",
+        "keep_alive": "on",
+        "time_limit": "60",
+        "env": "A=1",
+        "rest": '{"env": {"LONG": "two\\nlines"}, "tags": ["x"]}',
+        "not_before": "2031-01-31T20:00",
+    }
+    first = submitted(ann, **wished)
+    form = ConfigForm(typed(first.config), businesses=["ads"], regions=[])
+    again = form.document()
+    assert not form.errors
+    for name in ("keep_alive", "time_limit", "env", "tags", "is_elasticity", "start_cmd"):
+        assert again[name] == first.config[name]
+
+
+def test_a_second_click_makes_no_second_task(ann: Client) -> None:
+    key = ann.get("/tasks/new/").context["key"]
+    assert submitted(ann, key=key) == submitted(ann, key=key)
+    assert Task.objects.count() == 1
+
+
+def test_going_back_and_changing_something_makes_another_task(ann: Client) -> None:
+    key = ann.get("/tasks/new/").context["key"]
+    assert submitted(ann, key=key) != submitted(ann, key=key, start_cmd="another")
+
+
+def test_the_mark_against_second_clicks_outlives_a_fault(ann: Client) -> None:
+    key = ann.get("/tasks/new/").context["key"]
+    answer = ann.post("/tasks/new/", GOOD | {"key": key, "start_cmd": ""})
+    assert answer.context["key"] == key
+
+
+@pytest.mark.parametrize("key", ["", "x", "\0" * 32, "é" * 32])
+def test_a_mark_that_is_none_is_ignored(key: str, ann: Client) -> None:
+    assert submitted(ann, key=key).idempotency_key is None
+
+
+@pytest.mark.parametrize("given", ["x", "999999", "-1", "9" * 40])
+def test_a_copy_of_nothing_is_not_found(given: str, ann: Client) -> None:
+    assert ann.get(f"/tasks/new/?clone={given}").status_code == 404
+
+
+def test_a_template_fills_the_form(ann: Client) -> None:
+    template = Template.objects.create(
+        name="t", config={"business_flag": "ads", "start_cmd": "run me", "is_elasticity": True}
+    )
+    form = ann.get(f"/tasks/new/?template={template.pk}").context["form"]
+    assert form["start_cmd"].value() == "run me"
+    assert form["is_elasticity"].value() == "true"
+
+
+def test_the_template_of_another_business_fills_nothing(world: World, ann: Client) -> None:
+    template = Template.objects.create(
+        name="t", business=world.business("speech"), config={"start_cmd": "their-command"}
+    )
+    assert "their-command" not in ann.get(f"/tasks/new/?template={template.pk}").content.decode()
+
+
+def test_every_field_of_the_config_is_on_the_form_or_named_as_not_run_yet(ann: Client) -> None:
+    page = ann.get("/tasks/new/").content.decode()
+    elsewhere = {"Token", "tags"}  # the session stands for the token; tags are among the further fields
+    for name, field in FIELDS.items():
+        if name not in elsewhere:
+            assert (f'name="{name}"' in page) != bool(field.refused), name
+            assert (f'id="not_yet_{name}"' in page) == bool(field.refused), name
+
+
+def test_asking_says_what_is_wrong_and_makes_nothing(ann: Client) -> None:
+    answer = ann.post("/tasks/new/preview/", GOOD | {"host_num": "x"}, headers={"HX-Request": "true"})
+    assert "It would be refused" in answer.content.decode()
+    assert "Hosts" in answer.content.decode()
+    assert not Task.objects.exists()
+
+
+def test_asking_for_more_than_there_ever_is_says_never(ann: Client) -> None:
+    answer = ann.post("/tasks/new/preview/", GOOD | {"host_gpu_num": "9"}, headers={"HX-Request": "true"})
+    assert "It can never start" in answer.content.decode()
+
+
+def test_asking_says_that_it_starts_and_makes_nothing(ann: Client) -> None:
+    answer = ann.post("/tasks/new/preview/", GOOD, headers={"HX-Request": "true"})
+    assert "It starts at once" in answer.content.decode()
+    assert not Task.objects.exists()
+
+
+def test_the_form_takes_a_fixed_number_of_queries(
+    ann: Client, django_assert_num_queries: DjangoAssertNumQueries
+) -> None:
+    with django_assert_num_queries(6):
+        ann.get("/tasks/new/")
