@@ -21,7 +21,9 @@ class Business(models.Model):
         "business_flag",
         max_length=64,
         unique=True,
-        validators=[RegexValidator(r"^[^\s/\\\x00-\x1f.][^/\\\x00-\x1f]*$", _("No slashes, no leading dot."))],
+        validators=[
+            RegexValidator(r"^[^\s/\\\x00-\x1f.][^/\\\x00-\x1f]*$", _("No slashes, no leading dot."))
+        ],
     )
     name = models.CharField(_("name"), max_length=128, blank=True)
     members = models.ManyToManyField(settings.AUTH_USER_MODEL, through="Member", related_name="businesses")
@@ -76,7 +78,7 @@ class DefaultGpuType(models.Model):
 
 
 class Quota(models.Model):
-    """How many cards of a type a business may hold: with high tasks, and (blank: no cap) with elastic ones."""
+    """How many cards of a type a business may hold, with high and (blank: no cap) elastic tasks."""
 
     business = models.ForeignKey(Business, models.PROTECT, verbose_name=_("business"), related_name="quotas")
     gpu_type = models.ForeignKey(GpuType, models.PROTECT, verbose_name=_("GPU type"), related_name="quotas")
@@ -90,7 +92,9 @@ class Quota(models.Model):
     )
     cards = models.PositiveIntegerField(_("cards"), help_text=_("For high tasks."))
     elastic_cards = models.PositiveIntegerField(_("elastic cards at most"), null=True, blank=True)
-    user_elastic_cards = models.PositiveIntegerField(_("elastic cards of one user at most"), null=True, blank=True)
+    user_elastic_cards = models.PositiveIntegerField(
+        _("elastic cards of one user at most"), null=True, blank=True
+    )
 
     class Meta:
         ordering = ["business", "gpu_type", "region"]
