@@ -1,0 +1,354 @@
+"""The working state of a pass: hosts in buckets by free cards, who holds what, and the verbs on it."""
+
+import dataclasses
+from bisect import bisect_left, insort
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Literal
+
+from jobs.scheduling.quota import Ledger
+from jobs.scheduling.types import Claim, HostCards, Running, Snapshot, Waiting
+
+
+class Host:
+    """The cards of one type on one host, as the pass sees them change."""
+
+    __slots__ = (
+        "coming",
+        "gpu_type",
+        "held",
+        "id",
+        "numbers",
+        "offers",
+        "pool",
+        "region",
+        "room",
+        "runners",
+        "soft",
+        "soon",
+        "state",
+        "total",
+        "victims",
+    )
+
+    def __init__(self, row: HostCards) -> None:
+        self.id = row.host
+        self.gpu_type = row.gpu_type
+        self.region = row.region
+        self.state = row.state
+        self.offers = row.offers
+        self.total = row.total
+        self.numbers = list(row.free_numbers)  # of the free cards, ascending
+        self.held = 0  # cards that claims hold here, free already or still to come
+        self.coming = 0  # cards of tasks that are leaving
+        self.soft = 0  # cards of `victims`
+        self.runners: list[Running] = []
+        self.victims: list[Running] = []  # who may be evicted: elastic tasks and kept places, none leaving
+        self.pool: Pool | None = None  # None: not offered
+        self.room = len(self.numbers)  # cards that are free for anyone now …
+        self.soon = self.room  # … and once all that leave are gone
+
+    def update(self) -> None:
+        """Bring what follows from the other counts up to date, after any change of them."""
+        free = len(self.numbers) - self.held
+        old_room, self.room, self.soon = self.room, max(0, free), free + self.coming
+        if self.pool is not None:
+            self.pool.moved(self, old_room)
+
+
+class Pool:
+    """The offered hosts of one type in one region, in buckets by their room."""
+
+    __slots__ = ("buckets", "changed", "expecting", "gpu_type", "hosts", "region")
+
+    def __init__(self, gpu_type: int, region: int) -> None:
+        self.gpu_type = gpu_type
+        self.region = region
+        self.hosts: dict[int, Host] = {}
+        self.buckets: list[list[int]] = [[]]  # room → ids of the hosts that have it, ascending
+        self.expecting: set[int] = set()  # hosts with more free for anyone soon than now
+        self.changed: list[Host] = []  # hosts whose cards changed hands, for the rankings of victims
+
+    def add(self, host: Host) -> None:
+        """Offer the host."""
+        self.hosts[host.id] = host
+        host.pool = self
+        while len(self.buckets) <= host.total:
+            self.buckets.append([])
+        insort(self.buckets[host.room], host.id)
+        self.note(host)
+
+    def discard(self, host: Host) -> None:
+        """Stop offering the host."""
+        del self.hosts[host.id]
+        host.pool = None
+        bucket = self.buckets[host.room]
+        del bucket[bisect_left(bucket, host.id)]
+        self.expecting.discard(host.id)
+        self.changed.append(host)
+
+    def free(self) -> int:
+        """Return the cards that are free for anyone now."""
+        return sum(room * len(bucket) for room, bucket in enumerate(self.buckets))
+
+    def moved(self, host: Host, old_room: int) -> None:
+        """Put the host into the bucket of its room."""
+        if host.room != old_room:
+            bucket = self.buckets[old_room]
+            del bucket[bisect_left(bucket, host.id)]
+            insort(self.buckets[host.room], host.id)
+        self.note(host)
+
+    def note(self, host: Host) -> None:
+        """Note that cards of the host changed hands."""
+        self.changed.append(host)
+        if host.soon > host.room:
+            self.expecting.add(host.id)
+        else:
+            self.expecting.discard(host.id)
+
+
+class Cluster:
+    """All hosts, what runs on them, the claims on their cards and the quota use that follows."""
+
+    def __init__(self, ledger: Ledger) -> None:
+        self.ledger = ledger
+        self.types: dict[int, dict[int, Host]] = {}  # type → host id → host
+        self.pools: dict[int, dict[int, Pool]] = {}  # type → region → pool
+        self.running: dict[int, Running] = {}
+        self.claims: dict[int, Claim] = {}
+        self.claim_owners: dict[int, int] = {}  # task → business, for the quota that a claim takes
+        self.promoted: set[int] = set()  # running autos that this state turned high
+        self.leaving: dict[int, float] = {}  # task that was told to stop → when
+        self.keepers: set[int] = set()  # kept places
+        self.autos: set[int] = set()  # running elastic tasks that turn high when quota frees
+        self.draining: set[tuple[int, int]] = set()  # (type, host)
+        self.offered_by_all: frozenset[str] | None = None  # kinds of instance that every host can run
+        self.stuck: set[int] = set()  # leavers that should be long gone; their cards are not counted on
+
+    @classmethod
+    def of(cls, snapshot: Snapshot) -> "Cluster":
+        """Return the state that a snapshot describes, its claims apart."""
+        cluster = cls(Ledger(snapshot.quotas, high_unlimited=snapshot.high_unlimited))
+        for row in sorted(snapshot.hosts, key=lambda row: (row.host, row.gpu_type)):
+            cluster.add_host(row)
+        for task in sorted(snapshot.running, key=lambda task: task.id):
+            cluster.enrol(task)
+        return cluster
+
+    # Hosts
+
+    def add_host(self, row: HostCards) -> Host:
+        """Add the cards of one type on a host; they are offered where the host is ready."""
+        host = Host(row)
+        self.types.setdefault(row.gpu_type, {})[row.host] = host
+        regions = self.pools.setdefault(row.gpu_type, {})
+        pool = regions.get(row.region)
+        if pool is None:
+            pool = regions[row.region] = Pool(row.gpu_type, row.region)
+        if row.state == "ready":
+            pool.add(host)
+        self._note_draining(host)
+        self.offered_by_all = row.offers if self.offered_by_all is None else self.offered_by_all & row.offers
+        return host
+
+    def set_state(self, host: Host, state: str) -> None:
+        """Offer the host, or stop offering it."""
+        host.state = state  # type: ignore[assignment]  # one of HostState, from a checked source
+        if host.pool is not None and state != "ready":
+            host.pool.discard(host)
+        elif host.pool is None and state == "ready":
+            self.pools[host.gpu_type][host.region].add(host)
+        self._note_draining(host)
+
+    def resize(self, host: Host, total: int, number: int | None) -> None:
+        """Change how many usable cards the host has; `number` is the free one that comes or goes."""
+        host.total = total
+        if number is not None and number in host.numbers:
+            host.numbers.remove(number)
+        elif number is not None:
+            insort(host.numbers, number)
+        host.update()
+
+    def _note_draining(self, host: Host) -> None:
+        if host.state == "draining":
+            self.draining.add((host.gpu_type, host.id))
+        else:
+            self.draining.discard((host.gpu_type, host.id))
+
+    def pools_of(self, gpu_type: int, region: int | None) -> list[Pool]:
+        """Return the pools where a task may look for cards of the type."""
+        regions = self.pools.get(gpu_type, {})
+        if region is None:
+            return list(regions.values())
+        return [regions[region]] if region in regions else []
+
+    # What runs
+
+    def enrol(self, task: Running) -> None:
+        """Count a task that holds cards; the cards themselves are not among the free ones any more."""
+        self.running[task.id] = task
+        hosts = self.types.get(task.gpu_type, {})
+        high = task.task_class == "high"
+        if task.keeping:
+            self.keepers.add(task.id)
+        if task.leaving_since is not None:
+            self.leaving[task.id] = task.leaving_since
+        elif task.wanted == "auto" and not high and not task.keeping:
+            self.autos.add(task.id)
+        for host_id, cards in task.hosts.items():
+            host = hosts.get(host_id)
+            if host is None:
+                continue
+            host.runners.append(task)
+            if task.leaving_since is None:
+                if task.keeping or not high:
+                    host.victims.append(task)
+                    host.soft += cards
+            else:
+                host.coming += cards
+                host.update()
+        self._count(task, 1, high=high)
+
+    def _count(self, task: Running, sign: int, *, high: bool) -> None:
+        """Count the task's cards in the ledger, the broken ones and those of hosts no longer listed too."""
+        hosts = self.types.get(task.gpu_type, {})
+        region = task.region
+        rest = task.cards
+        for host_id, cards in task.hosts.items():
+            if host_id in hosts:
+                region = hosts[host_id].region
+                rest -= cards
+                self._count_in(task, region, sign * cards, high=high)
+        if rest:
+            self._count_in(task, -1 if region is None else region, sign * rest, high=high)
+
+    def _count_in(self, task: Running, region: int, cards: int, *, high: bool) -> None:
+        if high:
+            self.ledger.add_high(task.business, task.gpu_type, region, cards)
+        else:
+            self.ledger.add_elastic(task.business, task.user, task.gpu_type, region, cards)
+
+    def is_high(self, task: Running) -> bool:
+        """Say whether the task is high now."""
+        return task.task_class == "high" or task.id in self.promoted
+
+    def start(
+        self, task: Waiting, task_class: Literal["high", "elastic"], hosts: Iterable[Host], now: float
+    ) -> dict[int, tuple[int, ...]]:
+        """Give the task the lowest free cards on each of `hosts`; return their numbers by host id."""
+        given: dict[int, tuple[int, ...]] = {}
+        for host in hosts:
+            given[host.id] = tuple(host.numbers[: task.host_gpu_num])
+            del host.numbers[: task.host_gpu_num]
+            host.update()
+        self.enrol(
+            Running(
+                id=task.id,
+                business=task.business,
+                user=task.user,
+                task_class=task_class,
+                wanted=task.wanted,
+                gpu_type=host.gpu_type,
+                hosts=dict.fromkeys(given, task.host_gpu_num),
+                cards=task.host_num * task.host_gpu_num,
+                submitted=task.submitted,
+                started=now,
+                region=task.region,
+                priority=task.priority,
+                time_limit=task.time_limit,
+                checkpoint_s=task.checkpoint_s,
+                pull_up=task.pull_up,
+                evictions=task.evictions,
+            )
+        )
+        return given
+
+    def leave(self, task: Running, now: float) -> None:
+        """Note that the task was told to stop: its cards come free soon, and nobody can evict it any more."""
+        self.leaving[task.id] = now
+        self.autos.discard(task.id)
+        for host, cards in self.hosts_of(task):
+            if task in host.victims:
+                host.victims.remove(task)
+                host.soft -= cards
+            host.coming += cards
+            host.update()
+
+    def give_up_on(self, told_before: float) -> None:
+        """Stop counting on the cards of those who were told to stop so long ago and are still there."""
+        for task_id, since in self.leaving.items():
+            if since > told_before or task_id in self.stuck:
+                continue
+            self.stuck.add(task_id)
+            for host, cards in self.hosts_of(self.running[task_id]):
+                host.coming -= cards
+                host.update()
+
+    def promote(self, task: Running) -> None:
+        """Turn a running elastic task high, in place."""
+        self.promoted.add(task.id)
+        self.autos.discard(task.id)
+        self._count(task, -1, high=False)
+        self._count(task, 1, high=True)
+        for host, cards in self.hosts_of(task):
+            host.victims.remove(task)
+            host.soft -= cards
+            host.update()
+
+    def gone(self, task: Running, numbers: Mapping[int, Iterable[int]]) -> None:
+        """Take the task off its hosts; the cards of these numbers (host → numbers) are free again."""
+        del self.running[task.id]
+        self._count(task, -1, high=self.is_high(task))
+        for host, cards in self.hosts_of(task):
+            host.runners.remove(task)
+            if task in host.victims:
+                host.victims.remove(task)
+                host.soft -= cards
+            elif task.id in self.leaving and task.id not in self.stuck:
+                host.coming -= cards
+            host.numbers = sorted([*host.numbers, *numbers.get(host.id, ())])
+            host.update()
+        self.leaving.pop(task.id, None)
+        self.keepers.discard(task.id)
+        self.autos.discard(task.id)
+        self.promoted.discard(task.id)
+        self.stuck.discard(task.id)
+
+    def replace(self, old: Running, new: Running) -> None:
+        """Let a running task go on with another number of cards that will come free."""
+        leaving, promoted = self.leaving.get(old.id), old.id in self.promoted
+        self.gone(old, {})
+        task_class: Literal["high", "elastic"] = "high" if promoted else new.task_class
+        self.enrol(dataclasses.replace(new, leaving_since=leaving, task_class=task_class))
+
+    def hosts_of(self, task: Running) -> Iterator[tuple[Host, int]]:
+        """Give the task's hosts with the cards that come free there when it is gone."""
+        hosts = self.types.get(task.gpu_type, {})
+        for host_id, cards in task.hosts.items():
+            if host_id in hosts:
+                yield hosts[host_id], cards
+
+    # Claims
+
+    def hold(self, claim: Claim, business: int) -> None:
+        """Hold the claim's cards on its hosts, and the quota they will cost."""
+        self.claims[claim.task] = claim
+        self.claim_owners[claim.task] = business
+        self._hold(claim, business, 1)
+
+    def release(self, task_id: int) -> Claim:
+        """Let go of a claim and return it."""
+        claim = self.claims.pop(task_id)
+        self._hold(claim, self.claim_owners.pop(task_id), -1)
+        return claim
+
+    def _hold(self, claim: Claim, business: int, sign: int) -> None:
+        hosts = self.types.get(claim.gpu_type, {})
+        for host_id, cards in claim.hosts.items():
+            host = hosts.get(host_id)
+            if host is None:
+                continue
+            host.held += sign * cards
+            if claim.task_class == "high":
+                self.ledger.add_high(business, claim.gpu_type, host.region, sign * cards)
+            host.update()

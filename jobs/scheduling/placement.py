@@ -1,0 +1,69 @@
+"""Where free cards fit a task: best fit keeps large blocks whole, spread uses the emptiest hosts first."""
+
+from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from heapq import merge
+
+from jobs.scheduling.cluster_state import Cluster, Host, Pool
+from jobs.scheduling.quota import FREE, Caps
+
+
+@dataclass(frozen=True, slots=True)
+class Ask:
+    """What is looked for: `cards` on each of `host_num` distinct hosts of one type."""
+
+    gpu_type: int
+    region: int | None
+    host_num: int
+    cards: int
+    caps: Caps = FREE
+    accepts: Callable[[Host], bool] | None = None  # None: any offered host will do
+
+
+class Regions:
+    """Counts chosen hosts by region, so that none gets more than the caps allow."""
+
+    __slots__ = ("_ask", "_used", "total")
+
+    def __init__(self, ask: Ask) -> None:
+        self._ask = ask
+        self._used: Counter[int] | None = None if ask.caps.regions is None else Counter()
+        self.total = 0
+
+    def admit(self, region: int) -> bool:
+        """Count one more host of the region, if the caps allow it."""
+        if self._used is not None:
+            if self._used[region] >= self._ask.caps.hosts_in(region, self._ask.cards):
+                return False
+            self._used[region] += 1
+        self.total += 1
+        return True
+
+
+def find_free(cluster: Cluster, ask: Ask, *, spread: bool = False) -> list[Host] | None:
+    """Return hosts where the task can start now, all of them or None; ties go to the lower host id."""
+    pools = cluster.pools_of(ask.gpu_type, ask.region)
+    most = max((len(pool.buckets) for pool in pools), default=0)
+    rooms = range(ask.cards, most)
+    chosen: list[Host] = []
+    regions = Regions(ask)
+    for room in reversed(rooms) if spread else rooms:
+        for host in _with_room(pools, room):
+            if (ask.accepts is None or ask.accepts(host)) and regions.admit(host.region):
+                chosen.append(host)
+                if len(chosen) == ask.host_num:
+                    return chosen
+    return None
+
+
+def _with_room(pools: list[Pool], room: int) -> Iterator[Host]:
+    """Give the hosts with exactly this room, in order of their ids."""
+    filled = [pool for pool in pools if room < len(pool.buckets) and pool.buckets[room]]
+    if len(filled) == 1:
+        yield from map(filled[0].hosts.__getitem__, filled[0].buckets[room])
+    elif filled:
+        hosts = {pool.region: pool.hosts for pool in filled}
+        tagged = ([(host_id, pool.region) for host_id in pool.buckets[room]] for pool in filled)
+        for host_id, region in merge(*tagged):
+            yield hosts[region][host_id]

@@ -1,0 +1,308 @@
+"""Whom to evict for a task: rank the hosts, plan first, and give back every victim that can be spared."""
+
+import heapq
+from collections import Counter
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+from jobs.scheduling.cluster_state import Cluster, Host, Pool
+from jobs.scheduling.placement import Ask, Regions
+from jobs.scheduling.types import Policy, Running
+
+Key = tuple[float, int]
+Rank = tuple[bool, int, int, tuple[Key, ...], int]  # the last is the host's id
+Judged = tuple[Rank, list[Running]]  # a host's rank, and whom it would take there
+STAGES = ("keeping", "victim", "guarantee")  # kept places alone, unprotected tasks too, protected ones too
+
+
+@dataclass(frozen=True, slots=True)
+class Preemption:
+    """Hosts for the task once the victims, and all that leave already, are gone."""
+
+    hosts: list[Host]
+    victims: list[Running]
+
+
+def is_protected(task: Running, now: float, policy: Policy) -> bool:
+    """Say whether the task is evicted only where the guarantee needs it."""
+    if task.keeping:
+        return False
+    if now - task.started < policy.min_run_s:
+        return True
+    return bool(task.evictions) and protected_until(task, now, policy) > now
+
+
+def protected_until(task: Running, now: float, policy: Policy) -> float:
+    """Return when the task may be evicted for less than the guarantee."""
+    young = task.started + policy.min_run_s
+    cap = policy.max_evictions_per_hour
+    recent = sorted(at for at in task.evictions if at > now - 3600)
+    if cap and len(recent) >= cap:
+        return max(young, recent[-cap] + 3600)
+    return young
+
+
+def victim_key(task: Running, now: float, order: str) -> Key:
+    """Return the sort key of a victim: kept places first (nothing is lost), then by `victim_order`."""
+    if task.keeping:
+        return (float("-inf"), task.id)
+    seconds = now - task.started
+    if order == "longest_run":
+        return (-task.cards * seconds, task.id)
+    if order == "least_lost_work" and task.checkpoint_s is not None:
+        seconds = seconds % task.checkpoint_s if task.checkpoint_s else 0.0
+    return (task.cards * seconds, task.id)
+
+
+class Ranking:
+    """Victims and hosts in the order in which they are to go, worked out once per pass and kept up to date."""
+
+    def __init__(self, now: float, policy: Policy) -> None:
+        self.now = now
+        self.policy = policy
+        self._victims: dict[tuple[int, int], tuple[int, list[tuple[Key, Running]]]] = {}
+        self._heaps: dict[tuple[Pool, int, str], _HostHeap] = {}
+        self._protected: dict[int, bool] = {}
+
+    def allows(self, task: Running, stage: str) -> bool:
+        """Say whether the stage may evict the task."""
+        if stage == "guarantee" or task.keeping:
+            return True
+        if stage == "keeping":
+            return False
+        known = self._protected.get(task.id)
+        if known is None:
+            known = self._protected[task.id] = is_protected(task, self.now, self.policy)
+        return not known
+
+    def victims(self, host: Host) -> list[tuple[Key, Running]]:
+        """Return the host's possible victims with their keys, the first to go first."""
+        known = self._victims.get((host.gpu_type, host.id))
+        if known is not None and known[0] == len(host.victims):
+            return known[1]  # within a pass a host's victims only become fewer: their number tells
+        order = self.policy.victim_order
+        ranked = sorted((victim_key(task, self.now, order), task) for task in host.victims)
+        self._victims[host.gpu_type, host.id] = (len(host.victims), ranked)
+        return ranked
+
+    def best(self, pool: Pool, cards: int, stage: str) -> Judged | None:
+        """Return the host of the pool that goes first for a task of one host."""
+        heap = self._heaps.get((pool, cards, stage))
+        if heap is None:
+            heap = self._heaps[pool, cards, stage] = _HostHeap(self, pool, cards, stage)
+        return heap.best()
+
+    def judge(
+        self, host: Host, cards: int, stage: str, freed: int = 0, taken: Iterable[Running] = ()
+    ) -> Judged | None:
+        """Return the host's rank and its further victims, None where they do not suffice.
+
+        `taken` are evicted anyway and free `freed` of its cards. Hosts go as the product's rule says: not wholly
+        filled by elastic tasks; fewest cards left free; fewest cards evicted, gangs counted whole; the victims'
+        own order; id. On the host victims go in their order, and those that turn out unneeded are given back.
+        """
+        need = cards - host.soon - freed
+        if need > host.soft:
+            return None
+        chosen: list[tuple[Key, Running]] = []
+        got = 0
+        for item in self.victims(host):
+            if got >= need:
+                break
+            if item[1] not in taken and self.allows(item[1], stage):
+                chosen.append(item)
+                got += item[1].hosts[host.id]
+        if got < need:
+            return None
+        for item in reversed(chosen[:-1]):  # the last one was needed when it was chosen
+            spare = item[1].hosts[host.id]
+            if got - spare >= need:
+                chosen.remove(item)
+                got -= spare
+        evicted = sum(task.cards for _, task in chosen)
+        rank = (host.soft >= host.total, got - need, evicted, tuple(key for key, _ in chosen), host.id)
+        return rank, [task for _, task in chosen]
+
+
+class _HostHeap:
+    """The hosts of a pool by rank for one size of task: judged only when they come to the top."""
+
+    def __init__(self, ranking: Ranking, pool: Pool, cards: int, stage: str) -> None:
+        self._judge = ranking.judge
+        self._pool = pool
+        self._cards = cards
+        self._stage = stage
+        self._heap: list[tuple[Rank, Judged | None]] = []
+        for host in pool.hosts.values():
+            self._add(host)
+        heapq.heapify(self._heap)
+        self._seen = len(pool.changed)
+
+    def _add(self, host: Host) -> None:
+        """Add the best rank that the host could have; what it really has is found when that is the best of all."""
+        need = self._cards - host.soon
+        if 0 < need <= host.soft:
+            self._heap.append(((host.soft >= host.total, 0, need, (), host.id), None))
+
+    def best(self) -> Judged | None:
+        """Return the host that goes first, with its victims."""
+        if self._seen < len(self._pool.changed):
+            for host in set(self._pool.changed[self._seen :]):
+                if host.pool is not None:
+                    self._add(host)
+            self._seen = len(self._pool.changed)
+            heapq.heapify(self._heap)
+        while self._heap:
+            rank, judged = self._heap[0]
+            host = self._pool.hosts.get(rank[-1])
+            now = None
+            if host is not None and host.soon < self._cards:
+                now = self._judge(host, self._cards, self._stage)
+            if judged is not None and now == judged:
+                return judged
+            if now is None or judged is not None:
+                heapq.heappop(
+                    self._heap
+                )  # an older word on a host that has changed: its newer one is there too
+            else:
+                heapq.heapreplace(self._heap, (now[0], now))
+        return None
+
+
+class Search:
+    """The search for a gang's victims on one type, with what they would free."""
+
+    def __init__(self, cluster: Cluster, ask: Ask, ranking: Ranking, stage: str) -> None:
+        self.ask = ask
+        self.ranking = ranking
+        self.stage = stage
+        self.by_id = cluster.types.get(ask.gpu_type, {})
+        self.pools = cluster.pools_of(ask.gpu_type, ask.region)
+        self.victims: list[Running] = []
+        self.freed: Counter[int] = Counter()  # host id → cards of the victims there
+        self.ready = self._ready_hosts()
+
+    def accepts(self, host: Host) -> bool:
+        """Say whether the task may use the host at all."""
+        return host.pool is not None and (self.ask.accepts is None or self.ask.accepts(host))
+
+    def fits(self, host: Host) -> bool:
+        """Say whether the task's cards are there once victims and leavers are gone."""
+        return host.soon + self.freed[host.id] >= self.ask.cards
+
+    def judge(self, host: Host) -> Judged | None:
+        """Return the host's rank and the further victims it takes there, None where they do not suffice."""
+        return self.ranking.judge(host, self.ask.cards, self.stage, self.freed[host.id], self.victims)
+
+    def _ready_hosts(self) -> list[Host]:
+        """Return the hosts that need no victim: free now, or once those that leave already are gone."""
+        found = []
+        for pool in self.pools:
+            for room in range(self.ask.cards, len(pool.buckets)):
+                found += [pool.hosts[i] for i in pool.buckets[room] if i not in pool.expecting]
+            found += [pool.hosts[i] for i in pool.expecting if pool.hosts[i].soon >= self.ask.cards]
+        return [host for host in found if self.accepts(host)]
+
+    def rank_hosts(self) -> list[Rank]:
+        """Return a heap of the hosts where victims would make the task fit."""
+        heap = []
+        for pool in self.pools:
+            for host in pool.hosts.values():
+                if host.soon < self.ask.cards <= host.soon + host.soft and self.accepts(host):
+                    judged = self.judge(host)
+                    if judged is not None:
+                        heap.append(judged[0])
+        heapq.heapify(heap)
+        return heap
+
+    def add(self, victims: Iterable[Running]) -> set[int]:
+        """Count victims in; return the hosts where cards come free."""
+        touched: set[int] = set()
+        for task in victims:
+            self.victims.append(task)
+            self.freed.update(task.hosts)
+            touched.update(task.hosts)
+        return touched
+
+    def enough(self) -> list[Host] | None:
+        """Return the hosts to use, best fit, if the victims so far make enough of them fit."""
+        touched = [self.by_id[i] for i in self.freed if i in self.by_id]
+        useful = {host.id: host for host in touched if self.accepts(host) and self.fits(host)}
+        useful.update({host.id: host for host in self.ready})
+        if len(useful) < self.ask.host_num:
+            return None
+        regions = Regions(self.ask)
+        by_fit = sorted(useful.values(), key=lambda h: (h.soon + self.freed[h.id], h.id))
+        chosen = [host for host in by_fit if regions.admit(host.region)][: self.ask.host_num]
+        return chosen if len(chosen) == self.ask.host_num else None
+
+    def spare(self) -> Preemption | None:
+        """Give back, last chosen first, every victim without whom the task fits as well."""
+        for task in reversed(self.victims.copy()):
+            self.freed.subtract(task.hosts)
+            if self.enough() is None:
+                self.freed.update(task.hosts)
+            else:
+                self.victims.remove(task)
+        hosts = self.enough()
+        return Preemption(hosts, self.victims) if hosts else None
+
+
+def find_leaving(cluster: Cluster, ask: Ask, ranking: Ranking) -> Preemption | None:
+    """Plan a start on free cards and on those of tasks that leave already, without any further victim."""
+    pools = cluster.pools_of(ask.gpu_type, ask.region)
+    if not any(pool.hosts[i].soon >= ask.cards for pool in pools for i in pool.expecting):
+        return None
+    search = Search(cluster, ask, ranking, "")
+    hosts = search.enough()
+    return Preemption(hosts, []) if hosts else None
+
+
+def find_victims(cluster: Cluster, ask: Ask, ranking: Ranking, stage: str) -> Preemption | None:
+    """Plan a start on free cards, leaving cards and those of the stage's victims; None where it cannot fit."""
+    if ask.host_num == 1 and ask.accepts is None and ask.caps.regions is None:
+        tops = [ranking.best(pool, ask.cards, stage) for pool in cluster.pools_of(ask.gpu_type, ask.region)]
+        best = min((top for top in tops if top is not None), key=lambda top: top[0], default=None)
+        if best is None:
+            return None
+        if all(len(task.hosts) == 1 for task in best[1]):
+            return Preemption([cluster.types[ask.gpu_type][best[0][-1]]], best[1])
+    return _find_for_gang(Search(cluster, ask, ranking, stage))
+
+
+def _find_for_gang(search: Search) -> Preemption | None:
+    """Take hosts by rank until enough of them fit; those that need no victim go before all."""
+    heap = search.rank_hosts()
+    while search.enough() is None:
+        if not heap:
+            return None
+        rank = heapq.heappop(heap)
+        host = search.by_id[rank[-1]]
+        judged = search.judge(host)
+        if search.fits(host) or judged is None:
+            continue
+        if judged[0] != rank:  # victims chosen for another host changed it
+            heapq.heappush(heap, judged[0])
+            continue
+        for other_id in search.add(judged[1]) - {host.id}:
+            other = search.by_id.get(other_id)
+            judged = search.judge(other) if other is not None and search.accepts(other) else None
+            if judged is not None:
+                heapq.heappush(heap, judged[0])
+    return search.spare()
+
+
+def find_over_slice(
+    cluster: Cluster, ask: Ask, ranking: Ranking, candidates: Iterable[Running]
+) -> Preemption | None:
+    """Plan a start by ending time slices: the longest runners first, as few of them as it takes."""
+    search = Search(cluster, ask, ranking, "guarantee")
+    if search.enough() is not None:
+        return None  # cards are free or coming: whoever holds them for others, no slice ends for it
+    for task in candidates:
+        hosts = [search.by_id.get(host_id) for host_id in task.hosts]
+        if task.gpu_type == ask.gpu_type and any(host and search.accepts(host) for host in hosts):
+            search.add([task])
+            if search.enough() is not None:
+                return search.spare()
+    return None

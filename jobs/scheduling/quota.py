@@ -1,0 +1,110 @@
+"""Who may hold how many cards: the quota rows against what is held, derived from what runs and is claimed."""
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from jobs.scheduling.types import Quota
+
+UNLIMITED = 1 << 40  # cards; more than any cluster has
+_EVERYWHERE = None
+
+
+@dataclass(frozen=True, slots=True)
+class Caps:
+    """How many more cards may be taken: in all regions together, and in each region."""
+
+    total: int
+    regions: Mapping[int, int] | None = None  # None: only the total binds
+    elsewhere: int = UNLIMITED  # in a region that `regions` does not name
+
+    def allows(self, region: int | None, cards: int) -> bool:
+        """Say whether `cards` more in the region (None: spread freely) stay within the caps."""
+        if cards > self.total:
+            return False
+        if self.regions is None:
+            return True
+        if region is not None:
+            return cards <= self.regions.get(region, self.elsewhere)
+        return self.elsewhere >= cards or sum(left for left in self.regions.values() if left > 0) >= cards
+
+    def hosts_in(self, region: int, cards_per_host: int) -> int:
+        """Return on how many hosts of the region so many cards each may be taken."""
+        if self.regions is None:
+            return UNLIMITED
+        return max(0, self.regions.get(region, self.elsewhere)) // cards_per_host
+
+
+FREE = Caps(UNLIMITED)
+NOTHING = Caps(0)
+
+
+class Ledger:
+    """The quota rows and the cards held under them; high cards by business, elastic ones also by user."""
+
+    def __init__(self, rows: Iterable[Quota] = (), *, high_unlimited: bool = False) -> None:
+        self.high_unlimited = high_unlimited
+        self.rows: dict[tuple[int, int], dict[int | None, Quota]] = {}
+        self.high: dict[tuple[int, int], dict[int | None, int]] = defaultdict(lambda: defaultdict(int))
+        self.elastic: dict[tuple[int, int, int | None], dict[int | None, int]] = defaultdict(
+            lambda: defaultdict(int)
+        )
+        for row in rows:
+            self.rows.setdefault((row.business, row.gpu_type), {})[row.region] = row
+        self.caps_elastic = any(
+            row.elastic_cards is not None or row.user_elastic_cards is not None
+            for by_region in self.rows.values()
+            for row in by_region.values()
+        )
+
+    def add_high(self, business: int, gpu_type: int, region: int, cards: int) -> None:
+        """Count cards (negative: give back) of a high task."""
+        used = self.high[business, gpu_type]
+        used[_EVERYWHERE] += cards
+        used[region] += cards
+
+    def add_elastic(self, business: int, user: int, gpu_type: int, region: int, cards: int) -> None:
+        """Count cards (negative: give back) of an elastic task; without any cap nobody asks for the sums."""
+        if not self.caps_elastic:
+            return
+        for key in ((business, gpu_type, None), (business, gpu_type, user)):
+            used = self.elastic[key]
+            used[_EVERYWHERE] += cards
+            used[region] += cards
+
+    def high_use(self, business: int, gpu_type: int, region: int | None = None) -> tuple[int, int]:
+        """Return (held, limit) of the business; without a region over all regions."""
+        held = self.high[business, gpu_type][region]
+        rows = self.rows.get((business, gpu_type), {})
+        if region in rows:
+            return held, rows[region].cards
+        if region is None and rows:
+            return held, sum(row.cards for row in rows.values())  # only regions have rows
+        return held, UNLIMITED if self.high_unlimited else 0
+
+    def high_caps(self, business: int, gpu_type: int) -> Caps:
+        """Return what the business may still take for high tasks; a missing row allows nothing."""
+        rows = self.rows.get((business, gpu_type))
+        if rows is None:
+            return FREE if self.high_unlimited else NOTHING
+        used = self.high[business, gpu_type]
+        overall = rows.get(_EVERYWHERE)
+        total = overall.cards - used[_EVERYWHERE] if overall else UNLIMITED
+        regions = {region: row.cards - used[region] for region, row in rows.items() if region is not None}
+        return Caps(total, regions or None, UNLIMITED if overall else 0)
+
+    def elastic_caps(self, business: int, user: int, gpu_type: int) -> Caps:
+        """Return what the user may still take for elastic tasks within his business's caps and his own."""
+        rows = self.rows.get((business, gpu_type)) if self.caps_elastic else None
+        if rows is None:
+            return FREE
+        ours, mine = self.elastic[business, gpu_type, None], self.elastic[business, gpu_type, user]
+        left: dict[int | None, int] = {
+            region: min(
+                UNLIMITED if row.elastic_cards is None else row.elastic_cards - ours[region],
+                UNLIMITED if row.user_elastic_cards is None else row.user_elastic_cards - mine[region],
+            )
+            for region, row in rows.items()
+        }
+        regions = {region: cards for region, cards in left.items() if region is not None}
+        return Caps(left.get(_EVERYWHERE, UNLIMITED), regions or None)

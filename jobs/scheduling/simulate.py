@@ -1,0 +1,401 @@
+"""The simulator: recorded or invented work on a virtual clock, driven through the very same pass."""
+
+import dataclasses
+import heapq
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from jobs.scheduling.cluster_state import Cluster, Host
+from jobs.scheduling.decide import run
+from jobs.scheduling.explain import explain
+from jobs.scheduling.fair import Accounts
+from jobs.scheduling.order import Queue
+from jobs.scheduling.quota import Ledger
+from jobs.scheduling.reasons import Reason
+from jobs.scheduling.types import HostCards, Plan, Quota, Reservation, Snapshot, Waiting
+from jobs.scheduling.work import Work
+from jobs.scheduling.workload import Attempt, Job, Setup
+
+AT_ONCE_S = 60.0  # a member that fails so soon after its start speaks against its host
+MOST_BACKOFF_S = 600.0
+BAD_CARD = ("broken", "external")
+
+
+@dataclass(frozen=True, slots=True)
+class Eviction:
+    """Who was evicted for whom, and by which rule."""
+
+    at: float
+    job: int
+    for_job: int | None
+    rule: str
+
+
+class Simulator:
+    """Runs a setup to its end; `stopwatch` times the passes, `watch` sees each one's state and plan."""
+
+    def __init__(
+        self,
+        setup: Setup,
+        *,
+        stopwatch: Callable[[], float] = lambda: 0.0,
+        watch: Callable[["Simulator", Plan], None] | None = None,
+    ) -> None:
+        self.setup = setup
+        self.policy = setup.policy
+        self.stopwatch = stopwatch
+        self.watch = watch
+        self.now = 0.0
+        self.cluster = Cluster(Ledger(setup.quotas, high_unlimited=not setup.quotas))
+        for row in setup.hosts:
+            self.cluster.add_host(row)
+        self.queue = Queue(self.policy, by_user=setup.capped)
+        self.accounts = Accounts(self.policy.fair_half_life_s, 0.0)
+        self.reservations: list[Reservation] = []
+        self.jobs: dict[int, Job] = {}
+        self.evictions: list[Eviction] = []
+        self.pass_s: list[float] = []
+        self.bad_cards: dict[int, set[int]] = defaultdict(set)  # host → numbers
+        self.lost_since: dict[int, float] = {}
+        self.strikes: dict[int, set[int]] = defaultdict(set)  # host → jobs that failed there at once
+        self._timers: list[tuple[float, int, str, tuple[int, int]]] = []
+        self._timer_number = 0
+        self._wake_at = float("inf")
+        self._happen: dict[str, Callable[[Any], None]] = {
+            "submit": self._submit,
+            "stop": self._stop,
+            "host": self._host,
+            "card": self._card,
+            "quota": self._quota,
+            "reservation": self.reservations.append,
+            "report": self._report,
+        }
+
+    # The clock
+
+    def run(self) -> None:
+        """Let everything happen, up to the setup's end where it has one."""
+        events = iter(self.setup.events)
+        event = next(events, None)
+        while True:
+            at = min(self._timers[0][0] if self._timers else float("inf"), self._wake_at)
+            if event is not None:
+                at = min(at, event[0])
+            if at == float("inf") or (self.setup.until is not None and at > self.setup.until):
+                break
+            self.now = max(self.now, at)
+            self._let_end()
+            while event is not None and event[0] <= self.now:
+                self._happen[event[1]](event[2])
+                event = next(events, None)
+            self._let_end()
+            self._pass()
+        if self.setup.until is not None:
+            self.now = max(self.now, self.setup.until)
+        self._explain()
+
+    def _let_end(self) -> None:
+        """Let the attempts end whose time has come: ends go before starts."""
+        while self._timers and self._timers[0][0] <= self.now:
+            _, _, kind, (key, number) = heapq.heappop(self._timers)
+            if kind == "lost":
+                self._give_up(key, number)
+            elif number == len(self.jobs[key].attempts) and self.jobs[key].attempts[-1].ended is None:
+                self._end(self.jobs[key], kind)
+
+    def _at(self, time: float, kind: str, key: int, number: int) -> None:
+        self._timer_number += 1
+        heapq.heappush(self._timers, (time, self._timer_number, kind, (key, number)))
+
+    def _pass(self) -> None:
+        started = self.stopwatch()
+        work = self._work()
+        plan = run(work)
+        self.pass_s.append(self.stopwatch() - started)
+        self._wake_at = float("inf") if plan.wake_at is None else plan.wake_at
+        if self.watch is not None:
+            self.watch(self, plan)
+        for start in plan.starts:
+            self._start(self.jobs[start.task], start.task_class, dict(start.numbers))
+        for eviction in plan.evictions:
+            self.evictions.append(Eviction(self.now, eviction.task, eviction.for_task, eviction.rule))
+            self._tell(self.jobs[eviction.task], "evicted")
+        for promotion in plan.promotions:
+            self.jobs[promotion.task].task_class = "high"
+
+    def _work(self) -> Work:
+        return Work(self.now, self.policy, self.cluster, self.queue, self.accounts, tuple(self.reservations))
+
+    def _explain(self) -> None:
+        """Give the jobs that still wait their reasons: another pass over the same state changes nothing."""
+        if not self.queue.tasks:
+            return
+        work = self._work()
+        run(work)
+        for job_id, reason in explain(work, self.names_only()).items():
+            self.jobs[job_id].reason = reason
+
+    def names_only(self) -> Snapshot:
+        """Return a snapshot of nothing but names, for sentences."""
+        setup = self.setup
+        return Snapshot(
+            now=self.now,
+            type_names=setup.type_names,
+            host_names=setup.host_names,
+            business_names=setup.business_names,
+        )
+
+    # Attempts
+
+    def _start(
+        self, job: Job, task_class: Literal["high", "elastic"], cards: dict[int, tuple[int, ...]]
+    ) -> None:
+        self.queue.remove(job.id)
+        job.state, job.task_class = "running", task_class
+        job.waited += self.now - job.queued
+        job.attempts.append(Attempt(started=self.now, cards=cards))
+        length = job.duration - job.done + (job.restart_s if len(job.attempts) > 1 else 0.0)
+        if job.time_limit is not None and job.time_limit < length:
+            self._at(self.now + job.time_limit, "time_limit", job.id, len(job.attempts))
+        else:
+            self._at(self.now + length, "succeeded", job.id, len(job.attempts))
+
+    def _tell(self, job: Job, outcome: str) -> None:
+        """Tell the job's attempt to leave; it is gone `exit_s` later."""
+        attempt = job.attempts[-1]
+        attempt.told_at, attempt.told_to_end_as = self.now, outcome
+        job.state = "evicting" if outcome == "evicted" else "stopping"
+        if job.id not in self.cluster.leaving:
+            self.cluster.leave(self.cluster.running[job.id], self.now)
+        self._at(self.now + job.exit_s, "gone", job.id, len(job.attempts))
+
+    def _end(self, job: Job, kind: str) -> None:
+        """Take note of an end: of the work, of the time limit, or of a process that was told to leave."""
+        attempt = job.attempts[-1]
+        if attempt.told_at is not None and kind != "gone":
+            return  # it is leaving already, and says so when it is gone
+        if any(host in self.lost_since for host in attempt.cards):
+            attempt.overdue = kind  # an unknown is not an end
+        elif kind == "time_limit":
+            self._tell(job, "time_limit")
+        else:
+            self._close(job, attempt.told_to_end_as if kind == "gone" else kind)
+
+    def _close(self, job: Job, outcome: str) -> None:
+        """Close the attempt, free its cards, and decide whether the job comes back."""
+        attempt = job.attempts[-1]
+        runner = self.cluster.running[job.id]
+        high = self.cluster.is_high(runner)
+        self.cluster.gone(
+            runner,
+            {host: [n for n in ns if n not in self.bad_cards[host]] for host, ns in attempt.cards.items()},
+        )
+        if not high:
+            self.accounts.end(job.business, job.user, job.cards, attempt.started, self.now)
+        attempt.ended = self.now
+        attempt.outcome = "failed" if outcome == "time_limit" else outcome
+        self._keep_work(job, attempt)
+        if outcome == "evicted":
+            job.evicted_at.append(self.now if attempt.told_at is None else attempt.told_at)
+            self._again(job, "evicted", may=job.pull_up, times=len(job.evicted_at))
+        elif outcome in ("failed", "lost"):
+            free = outcome == "lost" and job.pull_up and not high
+            job.failures += 0 if free else 1
+            self._again(
+                job, "failed", may=free or job.failures <= job.retry_limit, times=max(1, job.failures)
+            )
+        else:
+            job.state, job.ended = attempt.outcome, self.now
+            job.reason = Reason("time_limit") if outcome == "time_limit" else None
+
+    def _keep_work(self, job: Job, attempt: Attempt) -> None:
+        """Count the work that survives the attempt: up to its last checkpoint, or all of it."""
+        stopped = self.now if attempt.told_at is None else attempt.told_at
+        ran = stopped - attempt.started
+        if attempt.outcome == "succeeded":
+            job.done = job.duration
+            return
+        total = job.done + max(0.0, ran - (job.restart_s if len(job.attempts) > 1 else 0.0))
+        kept = total if not job.checkpoint_s else max(job.done, total // job.checkpoint_s * job.checkpoint_s)
+        job.lost_card_s += job.cards * (ran - (kept - job.done))
+        job.done = kept
+
+    def _again(self, job: Job, else_state: str, *, may: bool, times: int) -> None:
+        """Queue the job once more after its backoff, or let it end."""
+        if not may:
+            job.state, job.ended = else_state, self.now
+            return
+        backoff = min(MOST_BACKOFF_S, self.policy.pull_up_backoff_s * 2 ** min(times - 1, 30))
+        job.state, job.queued = "queued", self.now
+        self.queue.add(self.waiting(job, ready_at=self.now + backoff), self.now)
+
+    def waiting(self, job: Job, *, ready_at: float = 0.0) -> Waiting:
+        """Return the job as the pass sees it while it waits."""
+        return Waiting(
+            id=job.id,
+            business=job.business,
+            user=job.user,
+            wanted=job.wanted,
+            host_num=job.host_num,
+            host_gpu_num=job.host_gpu_num,
+            gpu_types=job.gpu_types,
+            any_type=job.any_type,
+            region=job.region,
+            priority=job.priority,
+            submitted=job.submitted,
+            queued=job.queued,
+            ready_at=ready_at,
+            gate="backoff" if ready_at > self.now else "",
+            time_limit=job.time_limit,
+            duration=job.duration - job.done,
+            avoid=job.avoid,
+            pull_up=job.pull_up,
+            checkpoint_s=job.checkpoint_s,
+            evictions=tuple(at for at in job.evicted_at if at > self.now - 3600),
+        )
+
+    # What happens from outside
+
+    def _submit(self, job: Job) -> None:
+        self.jobs[job.id] = job
+        job.queued = self.now
+        sizes = (
+            [
+                host.region == job.region or job.region is None
+                for host in self.cluster.types.get(gpu_type, {}).values()
+                if self._full_size(host) >= job.host_gpu_num
+            ]
+            for gpu_type in job.gpu_types
+        )
+        if any(sum(fits) >= job.host_num for fits in sizes):
+            self.queue.add(self.waiting(job), self.now)
+        else:
+            job.state, job.ended = "refused", self.now
+            job.reason = Reason("refused", {"host_num": job.host_num, "per_host": job.host_gpu_num})
+
+    def _full_size(self, host: Host) -> int:
+        return host.total + len(self.bad_cards[host.id])
+
+    def _stop(self, job_id: int) -> None:
+        job = self.jobs.get(job_id)
+        if job is None:
+            return  # nobody knows of it yet
+        if job.id in self.queue.tasks:
+            self.queue.remove(job.id)
+            job.waited += self.now - job.queued
+            job.state, job.ended = "stopped", self.now
+        elif job.id in self.cluster.running:
+            if job.attempts[-1].told_at is None:
+                self._tell(job, "stopped")
+            job.attempts[-1].told_to_end_as, job.state = "stopped", "stopping"
+
+    def _report(self, report: Mapping[str, Any]) -> None:
+        """Hear that a member ended by itself; of an older attempt, or of one that leaves, it is too late."""
+        job = self.jobs.get(report["task"])
+        attempt = job.attempts[-1] if job is not None and job.attempts else None
+        if job is None or attempt is None or attempt.told_at is not None or attempt.ended is not None:
+            return
+        if report["attempt"] != len(job.attempts):
+            return
+        if report["outcome"] == "failed" and self.now - attempt.started <= AT_ONCE_S:
+            self._strike(report["host"], job)
+        self._tell(job, report["outcome"])
+
+    def _strike(self, host_id: int, job: Job) -> None:
+        job.avoid |= {host_id}
+        self.strikes[host_id].add(job.id)
+        if 0 < self.policy.quarantine_after <= len(self.strikes[host_id]):
+            self._set_state(host_id, "quarantined")
+
+    def _hosts(self, host_id: int) -> Iterable[Host]:
+        return [hosts[host_id] for hosts in self.cluster.types.values() if host_id in hosts]
+
+    def _set_state(self, host_id: int, state: str) -> None:
+        for host in self._hosts(host_id):
+            self.cluster.set_state(host, state)
+
+    def _host(self, change: tuple[int, str]) -> None:
+        host_id, state = change
+        self._set_state(host_id, state)
+        if state == "lost":
+            self.lost_since.setdefault(host_id, self.now)
+            if self.policy.restart_lost_s > 0:
+                self._at(self.lost_since[host_id] + self.policy.restart_lost_s, "lost", host_id, 0)
+            return
+        self.lost_since.pop(host_id, None)
+        if state == "ready":
+            self.strikes.pop(host_id, None)
+        for job in self._jobs_on(host_id):
+            if state == "removed":
+                self._close(job, "lost")
+            elif job.attempts[-1].overdue:
+                self._end(job, job.attempts[-1].overdue)
+
+    def _give_up(self, host_id: int, _: int) -> None:
+        """End what ran on a host that was lost for too long."""
+        since = self.lost_since.get(host_id)
+        if since is not None and self.now >= since + self.policy.restart_lost_s:
+            for job in self._jobs_on(host_id):
+                self._close(job, job.attempts[-1].told_to_end_as or "lost")
+
+    def _jobs_on(self, host_id: int) -> list[Job]:
+        running = sorted(self.cluster.running)
+        return [self.jobs[job_id] for job_id in running if host_id in self.jobs[job_id].attempts[-1].cards]
+
+    def _card(self, change: tuple[int, int, str]) -> None:
+        """Let a card break, be used from outside, or be well again; who runs on it goes on."""
+        host_id, number, state = change
+        bad = self.bad_cards[host_id]
+        if (state in BAD_CARD) == (number in bad):
+            return
+        sign = -1 if state in BAD_CARD else 1
+        (bad.add if sign < 0 else bad.remove)(number)
+        owner = next((j for j in self._jobs_on(host_id) if number in j.attempts[-1].cards[host_id]), None)
+        for host in self._hosts(host_id):
+            self.cluster.resize(host, host.total + sign, None if owner else number)
+        if owner is not None:
+            runner = self.cluster.running[owner.id]
+            hosts = {**runner.hosts, host_id: runner.hosts[host_id] + sign}
+            self.cluster.replace(runner, dataclasses.replace(runner, hosts=hosts))
+
+    def _quota(self, row: Quota) -> None:
+        self.cluster.ledger.high_unlimited = False
+        self.cluster.ledger.rows.setdefault((row.business, row.gpu_type), {})[row.region] = row
+
+    # For those who watch
+
+    def snapshot(self) -> Snapshot:
+        """Return the state as a snapshot; what was used in the past stays in `accounts`."""
+        cluster = self.cluster
+        running = [
+            dataclasses.replace(
+                task,
+                task_class="high" if cluster.is_high(task) else "elastic",
+                leaving_since=cluster.leaving.get(task.id),
+            )
+            for task in cluster.running.values()
+        ]
+        return dataclasses.replace(
+            self.names_only(),
+            hosts=tuple(_row(host) for hosts in cluster.types.values() for host in hosts.values()),
+            waiting=tuple(self.queue.tasks.values()),
+            running=tuple(running),
+            quotas=tuple(row for rows in cluster.ledger.rows.values() for row in rows.values()),
+            claims=tuple(cluster.claims.values()),
+            reservations=tuple(self.reservations),
+            high_unlimited=cluster.ledger.high_unlimited,
+        )
+
+
+def _row(host: Host) -> HostCards:
+    return HostCards(
+        host=host.id,
+        region=host.region,
+        gpu_type=host.gpu_type,
+        total=host.total,
+        free_numbers=tuple(host.numbers),
+        state=host.state,
+        offers=host.offers,
+    )

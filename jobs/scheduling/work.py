@@ -1,0 +1,184 @@
+"""One pass at work: the state it changes, the verdicts it has given so far, and the ways to give one."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Literal, NamedTuple
+
+from jobs.scheduling.cluster_state import Cluster, Host
+from jobs.scheduling.fair import Accounts
+from jobs.scheduling.order import Group, Line, Queue
+from jobs.scheduling.preemption import Preemption, Ranking, is_protected
+from jobs.scheduling.reservation import Binding, Bound, bind, soonest
+from jobs.scheduling.types import (
+    Claim,
+    Evict,
+    Plan,
+    Policy,
+    Promote,
+    Reservation,
+    Rule,
+    Running,
+    Start,
+    Waiting,
+)
+
+Class = Literal["high", "elastic"]
+
+
+class Cause(NamedTuple):
+    """Why a task cannot start; `whole`: the rest of its group cannot either."""
+
+    code: str
+    detail: float = 0  # a task or a time, by the code
+    whole: bool = True
+
+
+@dataclass(slots=True)
+class LineState:
+    """What the first task that cannot start does to those behind it in its line."""
+
+    head: Waiting | None = None
+    stopped: bool = False  # nobody behind the head starts
+    reserves: bool = False  # the head has waited long enough for hosts to be kept for it
+    binding: Binding | None = None  # found when first needed
+
+
+@dataclass(slots=True)
+class Work:
+    """The working state of one pass."""
+
+    now: float
+    policy: Policy
+    cluster: Cluster
+    queue: Queue
+    accounts: Accounts
+    reservations: tuple[Reservation, ...] = ()
+    starts: list[Start] = field(default_factory=list)
+    evictions: list[Evict] = field(default_factory=list)
+    promotions: list[Promote] = field(default_factory=list)
+    started: set[int] = field(default_factory=set)
+    wake_at: float = float("inf")
+    lines: dict[Line, LineState] = field(default_factory=dict)
+    failed: set[object] = field(
+        default_factory=set
+    )  # what found no place in this pass, and would not later in it
+    waiting_groups: list[tuple[Group, int, Cause]] = field(default_factory=list)  # group, from which entry on
+    waiting_tasks: dict[int, tuple[Group, Cause]] = field(default_factory=dict)  # single ones
+    wanted: dict[tuple[int, int], int] | None = (
+        None  # cards by (business, type) that waiting high tasks will take
+    )
+    ranking: Ranking = field(init=False)
+    _bound: Bound | None = None
+
+    def __post_init__(self) -> None:
+        self.ranking = Ranking(self.now, self.policy)
+
+    def plan(self) -> Plan:
+        """Return what was decided, but for the reasons."""
+        return Plan(
+            starts=tuple(self.starts),
+            evictions=tuple(self.evictions),
+            promotions=tuple(self.promotions),
+            claims=tuple(claim for _, claim in sorted(self.cluster.claims.items())),
+            wake_at=self.wake_at if self.wake_at < float("inf") else None,
+        )
+
+    def wake(self, at: float) -> None:
+        """Ask for another pass at `at`, when time alone may change the plan."""
+        if self.now < at < self.wake_at:
+            self.wake_at = at
+
+    # Verdicts
+
+    def start(self, task: Waiting, task_class: Class, hosts: list[Host]) -> None:
+        """Start the task on these hosts now."""
+        numbers = self.cluster.start(task, task_class, hosts, self.now)
+        self.starts.append(
+            Start(task=task.id, task_class=task_class, gpu_type=hosts[0].gpu_type, numbers=numbers)
+        )
+        self.started.add(task.id)
+        if task_class == "elastic":
+            cards = task.host_num * task.host_gpu_num
+            self.accounts.start(task.business, task.user, cards, self.now, self.now)
+        self._bound = None
+
+    def claim(self, task: Waiting, task_class: Class, found: Preemption, rule: Rule) -> None:
+        """Hold the hosts for the task, and tell the victims to leave."""
+        for victim in found.victims:
+            if victim.keeping:
+                why: Rule = "keeping"
+            elif rule == "victim" and is_protected(victim, self.now, self.policy):
+                why = "guarantee"
+            else:
+                why = rule
+            self.evict(victim, task.id, why)
+        claim = Claim(
+            task=task.id,
+            gpu_type=found.hosts[0].gpu_type,
+            task_class=task_class,
+            hosts={host.id: task.host_gpu_num for host in found.hosts},
+            made_at=self.now,
+            last_term_at=self.now if found.victims else None,
+        )
+        self.cluster.hold(claim, task.business)
+        self.wake(self.now + self.policy.plan_lapse_s)
+        self._bound = None
+
+    def evict(self, victim: Running, for_task: int | None, rule: Rule) -> None:
+        """Tell a running task to leave."""
+        self.evictions.append(Evict(task=victim.id, for_task=for_task, rule=rule))
+        self.cluster.leave(victim, self.now)
+
+    def promote(self, task: Running) -> None:
+        """Turn a running auto task high."""
+        self.promotions.append(Promote(task=task.id))
+        self.cluster.promote(task)
+        self.accounts.end(task.business, task.user, task.cards, task.started, self.now)
+        self._bound = None
+
+    def types_of(self, task: Waiting) -> tuple[int, ...]:
+        """Return the task's types in the order to try them."""
+        if not task.any_type:
+            return task.gpu_types
+        free = {t: sum(pool.free() for pool in self.cluster.pools_of(t, task.region)) for t in task.gpu_types}
+        return tuple(sorted(task.gpu_types, key=lambda t: -free[t]))  # stable: ties stay in the order given
+
+    # Lines
+
+    def line_of(self, group: Group) -> LineState:
+        """Return the state of the group's line."""
+        return self.lines.setdefault(group.line, LineState())
+
+    def kept_hosts(self, group: Group, task: Waiting) -> frozenset[int]:
+        """Return the hosts that the task must leave to the head of its line."""
+        line = self.line_of(group)
+        if not line.reserves or line.head is None:
+            return frozenset()
+        if line.binding is None:
+            nowhere = Binding(line.head.id, frozenset(), 0.0)
+            line.binding = soonest(self.cluster, line.head, group.phase, self.now, self.bound) or nowhere
+        if task.time_limit is not None and self.now + task.time_limit <= line.binding.at:
+            return frozenset()
+        return line.binding.hosts
+
+    @property
+    def bound(self) -> Bound:
+        """Return the cards that reservations keep from high tasks, as things stand."""
+        if self._bound is None:
+            self._bound = bind(self.cluster, self.reservations, self.now) if self.reservations else {}
+        return self._bound
+
+    def over_slice(self) -> Iterable[Running]:
+        """Give the elastic tasks past their slice that accept pull-up, the longest runner first."""
+        policy = self.policy
+        found = [
+            task
+            for task in self.cluster.running.values()
+            if task.pull_up
+            and not self.cluster.is_high(task)
+            and not task.keeping
+            and task.id not in self.cluster.leaving
+            and self.now >= task.started + policy.slice_s
+            and not is_protected(task, self.now, policy)
+        ]
+        return sorted(found, key=lambda task: (task.started, task.id))

@@ -1,0 +1,352 @@
+"""High tasks inside their quota start, on free cards or by evicting as few elastic tasks as it takes."""
+
+from tests.scheduling.build import claim, decide_on, host, quota, task
+
+NOW = 10_000.0
+
+
+def elastic(name: str, started: float = 0.0, **hosts: int) -> task:
+    """Return a running elastic task of business B."""
+    return task(name).elastic().of("B").on(hosts).since(started)
+
+
+def test_a_high_task_starts_on_free_cards() -> None:
+    plan = decide_on(host("h1"), task("a").high().asks(4), quota("A", "P40", 8))
+
+    assert plan.starts == {"a": {"h1": (0, 1, 2, 3)}}
+    assert plan.classes == {"a": "high"}
+
+
+def test_best_fit_takes_the_fitting_host_with_the_fewest_free() -> None:
+    plan = decide_on(host("h1"), host("h2"), elastic("e", h2=5), task("a").high().asks(3))
+
+    assert plan.starts["a"] == {"h2": (5, 6, 7)}
+
+
+def test_spread_takes_the_emptiest_host() -> None:
+    plan = decide_on(host("h1"), host("h2"), elastic("e", h2=5), task("a").asks(3), placement="spread")
+
+    assert list(plan.starts["a"]) == ["h1"]
+
+
+def test_a_gang_starts_on_distinct_hosts_or_not_at_all() -> None:
+    gang = task("a").high().gang(2, 4)
+
+    assert decide_on(host("h1"), gang).starts == {}
+    assert decide_on(host("h1"), host("h2"), gang).starts == {"a": {"h1": (0, 1, 2, 3), "h2": (0, 1, 2, 3)}}
+
+
+def test_the_longest_runner_makes_room_and_only_he() -> None:
+    runners = [elastic(f"e{n}", started=float(n), h1=1) for n in range(8)]
+
+    plan = decide_on(host("h1"), *runners, task("a").high(), now=NOW)
+
+    assert plan.evicted == {"e0": "victim"}
+    assert plan.evicted_for == {"e0": "a"}
+    assert plan.starts == {}
+    assert plan.claims == {"a": {"h1": 1}}
+    assert plan.waits == {"a": "leaving"}
+
+
+def test_three_cards_take_three_more_victims() -> None:
+    runners = [elastic(f"e{n}", started=float(n), h1=1) for n in range(8)]
+
+    plan = decide_on(host("h1"), *runners, task("a").high().asks(3), now=NOW)
+
+    assert set(plan.evicted) == {"e0", "e1", "e2"}
+
+
+def test_a_victim_that_turns_out_unneeded_is_spared() -> None:
+    small, large = elastic("small", started=0, h1=1), elastic("large", started=9000, h1=7)
+
+    plan = decide_on(host("h1"), small, large, task("a").high().asks(7), now=NOW, min_run_s=0)
+
+    assert set(plan.evicted) == {"large"}
+
+
+def test_a_host_not_wholly_filled_by_elastic_goes_first() -> None:
+    rows = [
+        host("h1"),
+        host("h2"),
+        elastic("e1", h1=4),
+        elastic("e2", h1=4),
+        elastic("e3", h2=4),
+        task("x").high().on(h2=4),
+    ]
+    plan = decide_on(*rows, task("a").high().asks(4), now=NOW)
+
+    assert set(plan.evicted) == {"e3"}
+
+
+def test_the_fewest_cards_are_left_free_then_the_fewest_evicted() -> None:
+    rows = [
+        host("h1"),
+        host("h2"),
+        task("x").high().on(h1=2),
+        elastic("e1", h1=6),
+        task("y").high().on(h2=4),
+        elastic("e2", h2=4),
+    ]
+    plan = decide_on(*rows, task("a").high().asks(4), now=NOW)
+
+    assert set(plan.evicted) == {"e2"}
+
+
+def test_a_whole_gang_counts_with_its_cards_elsewhere() -> None:
+    rows = [
+        host("h1"),
+        host("h2"),
+        host("h3"),
+        task("x").high().on(h1=4, h2=4, h3=6),
+        elastic("gang", h1=4, h3=2),
+        elastic("single", started=5, h2=4),
+    ]
+    plan = decide_on(*rows, task("a").high().asks(4), now=NOW)
+
+    assert set(plan.evicted) == {"single"}
+
+
+def test_cards_freed_elsewhere_by_a_gang_spare_other_victims() -> None:
+    rows = [
+        host("h1"),
+        host("h2"),
+        elastic("gang", started=0, h1=8, h2=4),
+        elastic("e", started=1, h2=4),
+    ]
+    plan = decide_on(*rows, task("a").high().gang(2, 4), now=NOW)
+
+    assert set(plan.evicted) == {"gang"}
+    assert plan.claims == {"a": {"h1": 4, "h2": 4}}
+
+
+def test_no_eviction_that_helps_nobody() -> None:
+    rows = [host(f"h{n}") for n in range(3)] + [elastic(f"e{n}", **{f"h{n}": 8}) for n in range(3)]
+
+    plan = decide_on(
+        host("v").cards("V100", 8).is_("cordoned"), *rows, task("a").high().on_type("V100"), now=NOW
+    )
+
+    assert plan.evicted == {}
+    assert plan.waits == {"a": "no_host"}
+    assert "no usable host even after eviction" in plan.reason("a").sentence
+
+
+def test_young_attempts_are_evicted_only_where_the_guarantee_needs_it() -> None:
+    old, young = elastic("old", started=0, h1=1), elastic("young", started=NOW - 10, h1=7)
+
+    assert decide_on(host("h1"), old, young, task("a").high().asks(1), now=NOW).evicted == {"old": "victim"}
+    assert decide_on(host("h1"), old, young, task("a").high().asks(7), now=NOW).evicted == {
+        "young": "guarantee"
+    }
+
+
+def test_a_task_evicted_often_this_hour_is_protected_likewise() -> None:
+    often = elastic("often", started=0, h1=4).with_(evictions=(NOW - 10, NOW - 20, NOW - 30, NOW - 40))
+    other = elastic("other", started=NOW - 700, h1=4)
+
+    assert decide_on(host("h1"), often, other, task("a").high().asks(4), now=NOW).evicted == {
+        "other": "victim"
+    }
+    plan = decide_on(host("h1"), often, other, task("a").high().asks(4), now=NOW, max_evictions_per_hour=0)
+    assert plan.evicted == {"often": "victim"}
+
+
+def test_only_elastic_tasks_are_evicted() -> None:
+    plan = decide_on(host("h1"), task("x").high().of("B").on(h1=8), task("a").high(), now=NOW)
+
+    assert plan.evicted == {}
+    assert plan.waits == {"a": "no_room"}
+
+
+def test_another_type_of_the_business_is_no_reason_to_wait() -> None:
+    plan = decide_on(
+        host("h1"),
+        host("v1").cards("V100", 8),
+        task("mine").elastic().on(h1=8),
+        task("theirs").elastic().of("B").on_type("V100").on(v1=8),
+        task("a").high().on_type("V100").asks(8),
+        quota("A", "P40", 8),
+        quota("A", "V100", 8),
+        now=NOW,
+    )
+    assert plan.evicted == {"theirs": "victim"}
+
+
+def test_victims_that_leave_already_are_counted_and_no_second_one_is_chosen() -> None:
+    rows = [
+        host("h1"),
+        host("h2"),
+        elastic("e1", h1=8).with_(leaving_since=NOW - 2),
+        elastic("e2", h2=8),
+        task("a").high().asks(8),
+    ]
+    plan = decide_on(*rows, now=NOW)
+
+    assert plan.evicted == {}
+    assert plan.claims == {"a": {"h1": 8}}
+
+
+def test_a_leaver_that_never_leaves_is_not_counted_on() -> None:
+    rows = [
+        host("h1"),
+        host("h2"),
+        elastic("e1", h1=8).with_(leaving_since=NOW - 500),
+        elastic("e2", h2=8),
+        task("a").high().asks(8),
+    ]
+    assert decide_on(*rows, now=NOW).evicted == {"e2": "victim"}
+
+
+def test_evict_delay_waits_for_cards_to_free_by_themselves() -> None:
+    rows = [host("h1"), elastic("e", h1=8), task("a").high().at(NOW - 5)]
+
+    early = decide_on(*rows, now=NOW, evict_delay_s=60)
+    assert early.evicted == {}
+    assert early.waits == {"a": "evict_delay"}
+    assert early.plan.wake_at == NOW + 55
+
+    assert decide_on(*rows, now=NOW + 55, evict_delay_s=60).evicted == {"e": "victim"}
+
+
+def test_draining_hosts_are_cleared_of_elastic_tasks() -> None:
+    rows = [host("h1").is_("draining"), host("h2"), elastic("e", h1=4, h2=4), task("x").high().on(h1=4)]
+
+    plan = decide_on(*rows, now=NOW)
+
+    assert plan.evicted == {"e": "drain"}
+    assert plan.evicted_for == {"e": None}
+
+
+def test_hosts_that_are_not_ready_are_not_offered() -> None:
+    for state in ("cordoned", "draining", "lost", "quarantined", "removed"):
+        assert decide_on(host("h1").is_(state), task("a").high()).waits == {"a": "no_host"}
+
+
+def test_a_kept_place_ends_for_a_high_task_and_for_no_elastic_one() -> None:
+    kept = task("kept").high().of("B").on(h1=8).with_(keeping=True)
+
+    assert decide_on(host("h1"), kept, task("a").high().asks(8)).evicted == {"kept": "keeping"}
+    assert decide_on(host("h1"), kept, task("a").elastic().asks(8)).evicted == {}
+
+
+def test_a_kept_place_goes_before_any_running_task() -> None:
+    kept = task("kept").elastic().of("B").on(h2=1).since(NOW).with_(keeping=True)
+
+    plan = decide_on(
+        host("h1"), host("h2").cards("P40", 1), elastic("e", h1=8), kept, task("a").high(), now=NOW
+    )
+
+    assert plan.evicted == {"kept": "keeping"}
+
+
+def test_a_task_avoids_the_host_where_it_failed() -> None:
+    plan = decide_on(host("h1"), host("h2"), task("a").high().with_(avoid=["h1"]))
+
+    assert list(plan.starts["a"]) == ["h2"]
+
+
+def test_a_task_never_starts_and_is_evicted_in_one_pass() -> None:
+    plan = decide_on(host("h1"), task("e").elastic().asks(8).at(0), task("a").high().asks(8).at(5), now=NOW)
+
+    assert plan.starts.keys() == {"a"}
+    assert plan.evicted == {}
+    assert plan.waits == {"e": "no_cards"}
+
+
+class TestHeldCards:
+    """Cards freed by an eviction belong to the task it was made for."""
+
+    def test_a_claim_starts_when_its_cards_are_there(self) -> None:
+        plan = decide_on(host("h1"), task("a").high().asks(8), claim("a", h1=8))
+
+        assert plan.starts == {"a": {"h1": tuple(range(8))}}
+        assert plan.claims == {}
+
+    def test_nobody_else_takes_cards_that_are_held(self) -> None:
+        rows = [
+            host("h1"),
+            host("h2"),
+            elastic("e2", h2=8).with_(leaving_since=NOW),
+            task("a").high().gang(2, 8),
+            claim("a", h1=8, h2=8, made_at=NOW),
+            task("thief").elastic().asks(1),
+            task("b").high().of("B").asks(8),
+        ]
+        plan = decide_on(*rows, now=NOW + 2)
+
+        assert plan.starts == {}
+        assert plan.evicted == {}
+        assert plan.claims == {"a": {"h1": 8, "h2": 8}}
+        assert plan.waits == {"a": "leaving", "thief": "held_for", "b": "held_for"}
+
+    def test_a_surplus_is_free_in_the_same_pass(self) -> None:
+        rows = [
+            host("h1"),
+            elastic("e", h1=6),
+            task("a").high().asks(4).at(0),
+            task("b").high().asks(4).at(1),
+        ]
+        plan = decide_on(*rows, now=NOW)
+
+        assert plan.claims == {"a": {"h1": 4}, "b": {"h1": 4}}
+        assert plan.evicted_for == {"e": "a"}
+
+    def test_a_claim_falls_with_its_host_and_the_task_is_planned_anew(self) -> None:
+        rows = [
+            host("h1").is_("cordoned"),
+            host("h2"),
+            elastic("e1", h1=8).with_(leaving_since=NOW),
+            elastic("e2", h2=8),
+            task("a").high().asks(8),
+            claim("a", h1=8, made_at=NOW),
+        ]
+        plan = decide_on(*rows, now=NOW + 1)
+
+        assert plan.claims == {"a": {"h2": 8}}
+        assert plan.evicted == {"e2": "victim"}
+
+    def test_a_claim_falls_when_its_task_is_held_by_its_owner(self) -> None:
+        rows = [
+            host("h1"),
+            task("a").high().asks(8).with_(gate="hold"),
+            claim("a", h1=8, made_at=NOW),
+            task("e").elastic().asks(8),
+        ]
+        plan = decide_on(*rows, now=NOW)
+
+        assert plan.starts.keys() == {"e"}
+        assert plan.claims == {}
+
+    def test_a_claim_lapses_after_the_last_term(self) -> None:
+        rows = [
+            host("h1"),
+            elastic("e1", h1=8).with_(leaving_since=NOW),
+            task("a").high().asks(8),
+            claim("a", h1=8, made_at=NOW),
+        ]
+        assert decide_on(*rows, now=NOW + 119).plan.wake_at == NOW + 120
+        assert decide_on(*rows, now=NOW + 120).claims == {}
+
+    def test_the_older_claim_on_a_host_counts_its_cards_first(self) -> None:
+        rows = [
+            host("h1"),
+            elastic("e", h1=4).with_(leaving_since=NOW),
+            task("young").high().asks(4),
+            task("old").high().asks(4),
+            claim("young", h1=4, made_at=NOW),
+            claim("old", h1=4, made_at=NOW - 1),
+        ]
+        plan = decide_on(*rows, now=NOW)
+
+        assert plan.starts.keys() == {"old"}
+        assert plan.claims == {"young": {"h1": 4}}
+
+    def test_a_claimant_starts_elsewhere_where_cards_come_free_first(self) -> None:
+        rows = [
+            host("h1"),
+            host("h2"),
+            elastic("e", h1=8).with_(leaving_since=NOW),
+            task("a").high().asks(8),
+            claim("a", h1=8, made_at=NOW),
+        ]
+        assert list(decide_on(*rows, now=NOW + 1).starts["a"]) == ["h2"]
