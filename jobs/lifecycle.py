@@ -1,5 +1,6 @@
 """The life of a task, move by move: compare-and-set on its state, an event each, attempts closed."""
 
+from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
@@ -10,6 +11,7 @@ from django.utils import timezone
 
 from cluster import hints
 from cluster.executors import agents
+from jobs import rows
 from jobs.models import Attempt, Claim, Task, TaskEvent
 from jobs.states import TERMINAL, State, may_move
 from quotas.access import AnyUser
@@ -111,40 +113,67 @@ def runs(attempt: Attempt, state: State) -> bool:
     return True
 
 
-def order_end(
-    attempt: Attempt,
-    state: State,
-    end: End,
-    *,
-    to: State = State.STOPPING,
-    actor: AnyUser | None = None,
-    evicted_for: int | None = None,
-    evict_rule: str = "",
-) -> bool:
-    """Tell every instance of an open attempt to end, and note what the attempt is to end as.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Order:
+    """An open attempt that is to end, and for whom and by which rule where it is evicted."""
 
-    Returns False, and changes nothing, where the task is no longer in `state`.
+    task: int
+    attempt: int
+    state: State  # where the task is believed to be
+    end: End
+    evicted_for: int | None = None
+    evict_rule: str = ""
+
+    @property
+    def args(self) -> Args:
+        """Return what the event says of it."""
+        more = {"for": self.evicted_for, "rule": self.evict_rule}
+        return {**self.end.args, **{name: value for name, value in more.items() if value}}
+
+
+def order_ends(
+    orders: Iterable[Order], *, to: State = State.STOPPING, actor: AnyUser | None = None
+) -> set[int]:
+    """Tell every instance of these attempts to end, and note what each is to end as.
+
+    Returns the tasks that were told; one that is no longer in the state of its order is left as it is.
     """
+    groups: dict[tuple[State, str], dict[int, Order]] = defaultdict(dict)
+    for order in orders:
+        groups[order.state, order.end.code][order.task] = order
+    now = timezone.now()
+    told: dict[int, Order] = {}
     with transaction.atomic():
-        args = {
-            **end.args,
-            **({"for": evicted_for} if evicted_for else {}),
-            **({"rule": evict_rule} if evict_rule else {}),
-        }
-        attempts = {attempt.task_id: attempt.pk}
-        if not move([attempt.task_id], state, to, code=end.code, args=args, actor=actor, attempts=attempts):
-            return False
-        Attempt.objects.filter(pk=attempt.pk).update(
-            ending=end.outcome,
-            ending_code=end.code,
-            ending_at=timezone.now(),
-            outcome_args=dict(end.args),
-            evicted_for=evicted_for,
-            evict_rule=evict_rule,
+        for (state, code), group in sorted(groups.items()):
+            attempts = {task: order.attempt for task, order in group.items()}
+            each = {task: order.args for task, order in group.items()}
+            moved = move(group, state, to, code=code, actor=actor, attempts=attempts, each=each)
+            told |= {task: group[task] for task in moved}
+        rows.update_each(
+            Attempt,
+            {
+                order.attempt: (
+                    order.end.outcome,
+                    order.end.code,
+                    now,
+                    dict(order.end.args),
+                    order.evicted_for,
+                    order.evict_rule,
+                )
+                for order in told.values()
+            },
+            *("ending", "ending_code", "ending_at", "outcome_args", "evicted_for", "evict_rule"),
         )
-        agents.stop([attempt.pk])
-        hints.wake_pass()
-    return True
+        if told:
+            agents.stop([order.attempt for order in told.values()])
+            hints.wake_pass()
+    return set(told)
+
+
+def order_end(attempt: Attempt, state: State, end: End, *, actor: AnyUser | None = None) -> bool:
+    """Tell one attempt to end; returns False, and changes nothing, where its task is no longer in `state`."""
+    order = Order(task=attempt.task_id, attempt=attempt.pk, state=state, end=end)
+    return bool(order_ends([order], actor=actor))
 
 
 def close(attempt: Attempt, state: State, end: End, *, backoff_s: float, blame: Iterable[int] = ()) -> bool:

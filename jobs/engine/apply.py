@@ -3,6 +3,7 @@
 import logging
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TypeVar
 
@@ -11,7 +12,7 @@ from django.db.models import Max
 
 from cluster import hints
 from cluster.executors import agents
-from jobs import lifecycle
+from jobs import lifecycle, rows
 from jobs.engine import lease, specs
 from jobs.engine.snapshot import Loaded
 from jobs.models import Attempt, Claim, Task, TaskClass
@@ -24,82 +25,113 @@ T = TypeVar("T")
 CHUNK = 100  # decisions per transaction: no submit or report waits longer than such a one takes
 
 
-def apply(plan: types.Plan, loaded: Loaded, fence: int) -> int:
-    """Write the plan; return how many tasks were started, evicted or promoted. Raises lease.StaleHolder."""
-    changed = _claims_and_evictions(plan, loaded, fence)
-    changed += _starts(plan.starts, loaded, fence)
-    changed += _promotions(plan.promotions, loaded, fence)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Applied:
+    """How many verdicts of a plan were written; the others came too late."""
+
+    starts: int
+    evictions: int
+    promotions: int
+
+
+def apply(plan: types.Plan, loaded: Loaded, fence: int) -> Applied:
+    """Write the plan, and return how much of it came true. Raises lease.StaleHolder."""
+    evictions = _claims_and_evictions(plan, loaded, fence)
+    starts = _starts(plan.starts, loaded, fence)
+    promotions = _promotions(plan.promotions, loaded, fence)
     _reasons(plan.waits, loaded, fence)
-    if changed:
+    if starts or evictions or promotions:
         hints.publish("cards")
-    return changed
+    return Applied(starts=starts, evictions=evictions, promotions=promotions)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Decision:
+    """A claim (None: nobody's) with the evictions made for it: written together or not at all."""
+
+    claim: types.Claim | None
+    evictions: tuple[types.Evict, ...]
 
 
 def _claims_and_evictions(plan: types.Plan, loaded: Loaded, fence: int) -> int:
     """Write each claim that is new or changed together with the evictions made for it, then the rest."""
     standing = {claim.task: claim for claim in loaded.snapshot.claims}
     wanted = {claim.task: claim for claim in plan.claims}
+    _drop_claims(sorted(standing.keys() - wanted.keys() - {start.task for start in plan.starts}), fence)
     evictions: dict[int | None, list[types.Evict]] = defaultdict(list)
     for evict in plan.evictions:
         evictions[evict.for_task].append(evict)
-    changed = 0
-    for task in sorted(standing.keys() - wanted.keys() - {start.task for start in plan.starts}):
-        _drop_claim(task, fence)
-    for task, claim in sorted(wanted.items()):
-        if claim != standing.get(task) or task in evictions:
-            changed += _claim(claim, evictions.pop(task, []), loaded, fence)
-    for for_task in sorted(evictions, key=lambda task: task or 0):
+    decisions = [
+        Decision(claim=claim, evictions=tuple(evictions.pop(task, ())))
+        for task, claim in sorted(wanted.items())
+        if claim != standing.get(task) or task in evictions
+    ]
+    decisions += [Decision(claim=None, evictions=tuple(rest)) for rest in evictions.values()]
+    return sum(_decide(chunk, loaded, fence) for chunk in _chunks(decisions, CHUNK))
+
+
+def _drop_claims(tasks: Sequence[int], fence: int) -> None:
+    for chunk in _chunks(tasks, CHUNK):
         with transaction.atomic():
             lease.guard(fence)
-            changed += _evict(evictions[for_task], loaded)
-    return changed
+            dropped = list(Claim.objects.filter(task__in=chunk).values_list("task_id", flat=True))
+            Claim.objects.filter(task__in=dropped).delete()
+            lifecycle.note(dropped, code="claim_dropped")
 
 
-def _drop_claim(task: int, fence: int) -> None:
+def _decide(decisions: Sequence[Decision], loaded: Loaded, fence: int) -> int:
+    """Write the decisions whose claimant still waits: for one that was stopped or held nobody is evicted."""
     with transaction.atomic():
         lease.guard(fence)
-        if Claim.objects.filter(task=task).delete()[0]:
-            lifecycle.note([task], code="claim_dropped")
-
-
-def _claim(claim: types.Claim, evictions: Sequence[types.Evict], loaded: Loaded, fence: int) -> int:
-    with transaction.atomic():
-        lease.guard(fence)
-        # Its owner may have stopped or held it since the load: then nobody is evicted for it.
-        if not Task.objects.select_for_update().filter(pk=claim.task, state=State.QUEUED).exists():
-            return 0
-        told = _evict(evictions, loaded)
-        Claim.objects.update_or_create(
-            task_id=claim.task,
-            defaults={
-                "gpu_type_id": claim.gpu_type,
-                "task_class": claim.task_class,
-                "hosts": claim.hosts,
-                "made_at": _at(claim.made_at),
-                "last_term_at": _at(claim.last_term_at) if claim.last_term_at is not None else None,
-            },
+        claims = [decision.claim for decision in decisions if decision.claim is not None]
+        ids = [claim.task for claim in claims]
+        queued = Task.objects.select_for_update().filter(pk__in=ids, state=State.QUEUED).order_by("pk")
+        waiting = set(queued.values_list("pk", flat=True))
+        good = [row for row in decisions if row.claim is None or row.claim.task in waiting]
+        told = _evict([evict for row in good for evict in row.evictions], loaded)
+        Claim.objects.bulk_create(
+            [_claim_row(claim) for claim in claims if claim.task in waiting],
+            update_conflicts=True,
+            unique_fields=["task"],
+            update_fields=["gpu_type", "task_class", "hosts", "made_at", "last_term_at"],
         )
-        return told
+    return told
 
 
-def _evict(evictions: Iterable[types.Evict], loaded: Loaded) -> int:
+def _claim_row(claim: types.Claim) -> Claim:
+    return Claim(
+        task_id=claim.task,
+        gpu_type_id=claim.gpu_type,
+        task_class=claim.task_class,
+        hosts=claim.hosts,
+        made_at=_at(claim.made_at),
+        last_term_at=_at(claim.last_term_at) if claim.last_term_at is not None else None,
+    )
+
+
+def _evict(evictions: Sequence[types.Evict], loaded: Loaded) -> int:
     """Tell victims to leave; one that ended or was stopped meanwhile is left as it is."""
-    told = 0
-    for evict in evictions:
-        attempt = Attempt.objects.select_related("task").get(pk=loaded.attempts[evict.task])
-        if evict.rule == "keeping":
-            told += lifecycle.free(attempt, code="place_taken", args={"for": evict.for_task})
-            continue
-        end = lifecycle.End(outcome=Attempt.Outcome.EVICTED, code="evicted")
-        told += lifecycle.order_end(
-            attempt,
-            State(loaded.states[evict.task]),
-            end,
-            to=State.EVICTING,
+    end = lifecycle.End(outcome=Attempt.Outcome.EVICTED, code="evicted")
+    orders = [
+        lifecycle.Order(
+            task=evict.task,
+            attempt=loaded.attempts[evict.task],
+            state=State(loaded.states[evict.task]),
+            end=end,
             evicted_for=evict.for_task,
             evict_rule=evict.rule,
         )
-    return told
+        for evict in evictions
+        if evict.rule != "keeping"
+    ]
+    kept = [evict for evict in evictions if evict.rule == "keeping"]
+    return len(lifecycle.order_ends(orders, to=State.EVICTING)) + sum(_take_place(e, loaded) for e in kept)
+
+
+def _take_place(evict: types.Evict, loaded: Loaded) -> bool:
+    """End the kept place of a task: nothing of it runs any more, so its cards are free at once."""
+    attempt = Attempt.objects.select_related("task").get(pk=loaded.attempts[evict.task])
+    return lifecycle.free(attempt, code="place_taken", args={"for": evict.for_task})
 
 
 def _starts(starts: Sequence[types.Start], loaded: Loaded, fence: int) -> int:
@@ -202,18 +234,18 @@ def _promotions(promotions: Iterable[types.Promote], loaded: Loaded, fence: int)
 
 
 def _reasons(waits: Mapping[int, Reason], loaded: Loaded, fence: int) -> None:
-    """Store the reasons that changed, one statement per reason."""
-    groups: dict[int, tuple[Reason, list[int]]] = {}
-    for task, reason in waits.items():
-        if loaded.stored_reasons.get(task) != (reason.code, dict(reason.args)):
-            groups.setdefault(id(reason), (reason, []))[1].append(task)
-    for reason, tasks in groups.values():
-        for chunk in _chunks(tasks, CHUNK * 5):
-            with transaction.atomic():
-                lease.guard(fence)
-                waiting = Task.objects.waiting().filter(pk__in=chunk)
-                waiting.update(reason_code=reason.code, reason_args=dict(reason.args))
-                hints.publish("tasks", *(f"task.{task}" for task in chunk))
+    """Store the reasons that changed."""
+    stored = loaded.stored_reasons
+    changed = [task for task, reason in waits.items() if stored.get(task) != (reason.code, reason.args)]
+    for chunk in _chunks(changed, CHUNK * 5):
+        with transaction.atomic():
+            lease.guard(fence)
+            # One that was stopped meanwhile waits no more, and shows no reason to.
+            waiting = Task.objects.waiting().select_for_update().filter(pk__in=chunk).order_by("pk")
+            ids = list(waiting.values_list("pk", flat=True))
+            values = {task: (waits[task].code, dict(waits[task].args)) for task in ids}
+            rows.update_each(Task, values, "reason_code", "reason_args")
+            hints.publish("tasks", *(f"task.{task}" for task in ids))
 
 
 def _chunks(items: Sequence[T], size: int) -> Iterator[Sequence[T]]:

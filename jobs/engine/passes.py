@@ -23,7 +23,8 @@ class Done:
     """What one pass did; times in milliseconds."""
 
     moved: int  # attempts that reconciling moved
-    changed: int  # starts, evictions, promotions
+    starts: int
+    evictions: int
     reconcile_ms: float
     load_ms: float
     decide_ms: float
@@ -68,7 +69,8 @@ def _run(fence: int) -> Done:
     spent = [(after - before) * 1000 for before, after in pairwise(marks)]
     return Done(
         moved=moved,
-        changed=changed,
+        starts=changed.starts,
+        evictions=changed.evictions,
         reconcile_ms=spent[0],
         load_ms=spent[1],
         decide_ms=spent[2],

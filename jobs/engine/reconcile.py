@@ -5,12 +5,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from django.db.models import Q
+from django.db.models import Q, QuerySet
 
 from cluster.agent import protocol
 from cluster.executors import agents
 from cluster.executors.base import Observed
-from cluster.models import Host, Instance
+from cluster.models import CardLease, Host, Instance
 from jobs import lifecycle
 from jobs.lifecycle import End
 from jobs.models import Attempt
@@ -63,13 +63,11 @@ Step = Keep | Close | Order | Run | Free
 def run(now: datetime, policy: Policy) -> int:
     """Bring every open attempt to where its instances are; return how many moved.
 
-    A fixed number of queries where nothing changed.
+    A fixed number of queries where nothing changed; attempts that run quietly are not even read.
     """
     moved = 0
     _abandon_lost(now, policy)
-    attempts = list(
-        Attempt.objects.filter(ended_at=None, task__state__in=ACTIVE).select_related("task").order_by("id")
-    )
+    attempts = list(_restless(now).select_related("task").order_by("id"))
     observed: dict[int, list[Observed]] = defaultdict(list)
     for row in agents.observe([attempt.pk for attempt in attempts]):
         observed[row.gang].append(row)
@@ -89,6 +87,22 @@ def _abandon_lost(now: datetime, policy: Policy) -> None:
     hosts = set(live.filter(given_up).values_list("host", flat=True))
     if hosts:
         agents.abandon(hosts, protocol.HOST_LOST)
+
+
+def _restless(now: datetime) -> QuerySet[Attempt]:
+    """Return the open attempts that may have a step to take: not those that run whole and in their time."""
+    gone = CardLease.objects.filter(released_at=None, instance__phase=Instance.Phase.GONE)
+    gangs = set(gone.values_list("instance__gang", flat=True))
+    limited = Attempt.objects.filter(
+        ended_at=None, task__state=State.RUNNING, task__time_limit_s__isnull=False
+    )
+    late = [
+        pk
+        for pk, created_at, limit_s in limited.values_list("pk", "created_at", "task__time_limit_s")
+        if limit_s is not None and now >= created_at + timedelta(seconds=limit_s)
+    ]
+    open_ones = Attempt.objects.filter(ended_at=None, task__state__in=ACTIVE)
+    return open_ones.filter(~Q(task__state=State.RUNNING) | Q(pk__in=gangs | set(late)))
 
 
 def next_step(attempt: Attempt, members: Sequence[Observed], now: datetime, policy: Policy) -> Step | None:

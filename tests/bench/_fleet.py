@@ -13,12 +13,12 @@ HIGH, GANGS, SEVERAL_TYPES = 0.35, 0.02, 0.25
 HOUR_S = 3600
 
 
-def fleet(waiting: int, seed: int = 7) -> Snapshot:
+def fleet(waiting: int, seed: int = 7, now: float = NOW) -> Snapshot:
     """Return a snapshot with so many waiting tasks; quotas leave room, so that many evict."""
     dice = random.Random(seed)
     ids = count(1)
     free = {host: list(range(CARDS)) for host in range(1, HOSTS + 1)}
-    running = _running(dice, ids, free)
+    running = _running(dice, ids, free, now)
     hosts = tuple(
         HostCards(
             host=host,
@@ -30,10 +30,10 @@ def fleet(waiting: int, seed: int = 7) -> Snapshot:
         for host, numbers in free.items()
     )
     return Snapshot(
-        now=NOW,
+        now=now,
         hosts=hosts,
         running=tuple(running),
-        waiting=tuple(_waiting(dice, next(ids)) for _ in range(waiting)),
+        waiting=tuple(_waiting(dice, next(ids), now) for _ in range(waiting)),
         quotas=tuple(
             Quota(business=business, gpu_type=gpu_type, cards=100)
             for business in range(1, BUSINESSES + 1)
@@ -55,7 +55,7 @@ def _user(business: int, user: int) -> int:
     return business * USERS + user + 1
 
 
-def _running(dice: random.Random, ids: "count[int]", free: dict[int, list[int]]) -> list[Running]:
+def _running(dice: random.Random, ids: "count[int]", free: dict[int, list[int]], now: float) -> list[Running]:
     """Fill the hosts to 90 % with 12,000 tasks of one and a half cards on average, half of them elastic."""
     found: list[Running] = []
     left = round(HOSTS * CARDS * IN_USE)
@@ -79,20 +79,20 @@ def _running(dice: random.Random, ids: "count[int]", free: dict[int, list[int]])
                 gpu_type=1 + host % TYPES,
                 hosts={host: want},
                 cards=want,
-                submitted=NOW - dice.uniform(24, 72) * HOUR_S,
-                started=NOW - dice.uniform(0, 24) * HOUR_S,
+                submitted=now - dice.uniform(24, 72) * HOUR_S,
+                started=now - dice.uniform(0, 24) * HOUR_S,
                 pull_up=True,
             )
         )
     return found
 
 
-def _waiting(dice: random.Random, task_id: int) -> Waiting:
+def _waiting(dice: random.Random, task_id: int, now: float) -> Waiting:
     high = dice.random() < HIGH
     gang = dice.random() < GANGS
     business = dice.randint(1, BUSINESSES)
     several = 2 + dice.randrange(2) if dice.random() < SEVERAL_TYPES else 1
-    since = NOW - dice.uniform(0, 5) * HOUR_S
+    since = now - dice.uniform(0, 5) * HOUR_S
     return Waiting(
         id=task_id,
         business=business,
