@@ -5,12 +5,28 @@ from typing import ClassVar
 from django.conf import settings
 from django.db import models
 from django.db.models import Q
+from django.utils.functional import Promise
 from django.utils.translation import gettext_lazy as _
 
 from cluster.models import GpuType, Region
 from jobs.states import ACTIVE, TERMINAL, WAITING, State
 from quotas import access
 from quotas.models import Business
+
+STATE_WORDS: dict[str, Promise] = {
+    State.BLOCKED: _("blocked"),
+    State.QUEUED: _("queued"),
+    State.HELD: _("held"),
+    State.STARTING: _("starting"),
+    State.RUNNING: _("running"),
+    State.EVICTING: _("evicting"),
+    State.STOPPING: _("stopping"),
+    State.KEEPING: _("place kept"),
+    State.SUCCEEDED: _("succeeded"),
+    State.FAILED: _("failed"),
+    State.STOPPED: _("stopped"),
+    State.EVICTED: _("evicted"),
+}
 
 
 class TaskClass(models.TextChoices):
@@ -71,7 +87,11 @@ class Task(models.Model):
     time_limit_s = models.PositiveIntegerField(null=True)
     checkpoint_interval_s = models.PositiveIntegerField(null=True)
 
-    state = models.CharField(max_length=16, choices=[(s.value, s.value) for s in State], default=State.QUEUED)
+    state = models.CharField(
+        max_length=16,
+        choices=[(str(state), word) for state, word in STATE_WORDS.items()],
+        default=State.QUEUED,
+    )
     submitted_at = models.DateTimeField(auto_now_add=True)
     queued_at = models.DateTimeField(auto_now_add=True)  # when it last began to wait
     ready_at = models.DateTimeField(null=True)  # not before this: the submitter's wish, or a backoff

@@ -10,7 +10,7 @@ from django.utils.translation import gettext as _
 from cluster import hints, vault
 from jobs import config, lifecycle
 from jobs.lifecycle import End
-from jobs.models import Attempt, Claim, Task
+from jobs.models import STATE_WORDS, Attempt, Claim, Task
 from jobs.states import ACTIVE, TERMINAL, WAITING, State
 
 TRIES = 5  # a state that moved under us is read again this often
@@ -90,7 +90,9 @@ def stop(task: Task, user: User) -> Task:
         task.refresh_from_db()
         state = State(task.state)
         if state in TERMINAL:
-            raise Conflict("already_over", _("The task is over already: %(state)s.") % {"state": state})
+            raise Conflict(
+                "already_over", _("The task is over already: %(state)s.") % {"state": STATE_WORDS[state]}
+            )
         if state == State.STOPPING or _stop_from(task, state, user):
             break
     task.refresh_from_db()
@@ -136,7 +138,8 @@ def _move_waiting(task: Task, user: User, states: tuple[State, ...], to: State, 
             break  # a second click
         if state not in states:
             raise Conflict(
-                "wrong_state", _("This cannot be done while the task is %(state)s.") % {"state": state}
+                "wrong_state",
+                _("This cannot be done while the task is %(state)s.") % {"state": STATE_WORDS[state]},
             )
         if _leave_line(task, state, to, code, user):
             break
@@ -159,7 +162,9 @@ def retry(task: Task, user: User) -> Task:
     """Submit the config of an ended task again as a new task; Conflict while it is not over."""
     task.refresh_from_db()
     if not task.is_over:
-        raise Conflict("not_over", _("The task is not over yet: it is %(state)s.") % {"state": task.state})
+        raise Conflict(
+            "not_over", _("The task is not over yet: it is %(state)s.") % {"state": task.get_state_display()}
+        )
     return submit(user, task.config, origin=task)
 
 

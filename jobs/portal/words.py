@@ -4,24 +4,10 @@ from django.utils.functional import Promise
 from django.utils.translation import gettext_lazy as _
 from django.utils.translation import pgettext_lazy
 
-from jobs.models import Attempt
+from jobs.models import STATE_WORDS, Attempt
 from jobs.states import State
 
-STATES: dict[str, Promise] = {
-    State.BLOCKED: _("blocked"),
-    State.QUEUED: _("queued"),
-    State.HELD: _("held"),
-    State.STARTING: _("starting"),
-    State.RUNNING: _("running"),
-    State.EVICTING: _("evicting"),
-    State.STOPPING: _("stopping"),
-    State.KEEPING: _("place kept"),
-    State.SUCCEEDED: _("succeeded"),
-    State.FAILED: _("failed"),
-    State.STOPPED: _("stopped"),
-    State.EVICTED: _("evicted"),
-    Attempt.Outcome.LOST: _("lost"),
-}
+STATES: dict[str, Promise] = {**STATE_WORDS, Attempt.Outcome.LOST: _("lost")}
 COLOURS: dict[str, str] = {
     State.BLOCKED: "secondary",
     State.QUEUED: "azure",
