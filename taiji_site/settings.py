@@ -10,7 +10,7 @@ from taiji_site import env
 
 BASE_DIR = Path(__file__).resolve().parent.parent
 DATA_DIR = Path(env.text("TAIJI_DATA", str(BASE_DIR / "var"))).resolve()
-RUN_DIR = Path(env.text("TAIJI_RUN", str(DATA_DIR / "run")))
+RUN_DIR = Path(env.text("TAIJI_RUN", str((DATA_DIR / "run").resolve())))  # a link where the path is too long
 PORT = env.number("TAIJI_PORT", 8000, 1, 65535)
 _secrets = env.secrets(DATA_DIR)
 
@@ -21,7 +21,8 @@ VAULT_KEYS = env.names("TAIJI_VAULT_KEYS", _secrets.get("vault_keys", ""))
 JOIN_TOKEN = env.text("TAIJI_JOIN_TOKEN", _secrets.get("join_token", ""))
 
 DEBUG = env.flag("TAIJI_DEBUG", False)
-ALLOWED_HOSTS = env.names("TAIJI_ALLOWED_HOSTS", "*")
+# The agents and script/up of this machine come by the loopback, under whatever name the people come.
+ALLOWED_HOSTS = [*env.names("TAIJI_ALLOWED_HOSTS", "*"), "127.0.0.1", "[::1]"]
 CSRF_TRUSTED_ORIGINS = env.names("TAIJI_TRUSTED_ORIGINS", "")
 
 INSTALLED_APPS = [

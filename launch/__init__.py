@@ -1,0 +1,1 @@
+"""What starts, stops, installs and checks the product, with nothing but the standard library."""

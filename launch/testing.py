@@ -1,0 +1,115 @@
+"""Check everything: style, types, imports, templates, migrations, tests on SQLite and on PostgreSQL."""
+
+import os
+import shutil
+import subprocess
+import tempfile
+import time
+from dataclasses import dataclass, field
+
+from launch import install, postgres
+from launch.keys import MADE
+from launch.places import ROOT
+from launch.steps import PYTHON
+from launch.words import Progress, Refusal, warn
+
+CHECKS = {
+    "ruff check": ["ruff", "check", "."],
+    "ruff format": ["ruff", "format", "--check", "."],
+    "mypy": ["mypy", "."],
+    "import-linter": ["launch.imports"],
+    "djlint lint": ["djlint", "--lint", "--quiet", "templates"],
+    "djlint format": ["djlint", "--check", "--quiet", "templates"],
+    "migrations": ["django", "makemigrations", "--check", "--dry-run"],
+}
+RULES = ["-p", "launch.pytest_rules"]
+SHARED = ["-n", "2"]
+
+
+@dataclass(slots=True)
+class Report:
+    """What was run, how long it took, and what failed."""
+
+    rows: list[tuple[str, float, bool]] = field(default_factory=list)
+
+    def run(self, name: str, module: list[str], env: dict[str, str]) -> None:
+        """Run `python -m MODULE …` as the step `name`."""
+        print(f"--- {name}", flush=True)
+        began = time.monotonic()
+        done = subprocess.run([str(PYTHON), "-m", *module], cwd=ROOT, env=env)
+        self.rows.append((name, time.monotonic() - began, done.returncode == 0))
+
+    def close(self) -> int:
+        """Print the table of steps and return the exit status."""
+        print("---")
+        for name, seconds, good in self.rows:
+            print(f"{seconds:7.1f} s  {'ok    ' if good else 'FAILED'}  {name}")
+        failed = [name for name, _, good in self.rows if not good]
+        print(f"Failed: {', '.join(failed)}" if failed else "Everything is in order.", flush=True)
+        return 1 if failed else 0
+
+
+def main(arguments: list[str]) -> int:
+    """Run `script/test`: with arguments only pytest, on SQLite, else everything."""
+    strict = "--no-skips" in arguments
+    chosen = [argument for argument in arguments if argument != "--no-skips"]
+    say = Progress()
+    install.ensure(say, dev=True)
+    _bring_chromium(say)
+    pytest = ["pytest", *RULES, *(["--no-skips"] if strict else [])]
+    with tempfile.TemporaryDirectory(prefix="taiji-test-") as data:
+        env = environment(data)
+        if chosen:
+            return subprocess.run([str(PYTHON), "-m", *pytest, *chosen], cwd=ROOT, env=env).returncode
+        return _run_all([*pytest, "-q"], env)
+
+
+def _run_all(pytest: list[str], env: dict[str, str]) -> int:
+    report = Report()
+    for name, module in CHECKS.items():
+        report.run(name, module, env)
+    report.run("tests on SQLite", [*pytest, *SHARED, "-m", "not system"], env)
+    with postgres.server() as url:
+        on_postgres = [*pytest, *SHARED, "--only-database", "-m", "not system and not browser"]
+        report.run("tests on PostgreSQL", on_postgres, env | {"DATABASE_URL": url})
+    # One after the other: each starts whole products, whose times would be those of the others.
+    report.run("tests of the whole product", [*pytest, "-m", "system"], env)
+    return report.close()
+
+
+def environment(data: str) -> dict[str, str]:
+    """Return an environment with throw-away secrets, and without settings of a product that is in use."""
+    env = {name: value for name, value in os.environ.items() if not name.startswith("TAIJI_")}
+    for name in ("DATABASE_URL", "REDIS_URL", "DJANGO_SETTINGS_MODULE"):
+        env.pop(name, None)
+    return env | {
+        "DJANGO_SETTINGS_MODULE": "taiji_site.settings",
+        "TAIJI_DATA": data,
+        "TAIJI_SECRET_KEY": MADE["secret_key"](),
+        "TAIJI_VAULT_KEYS": MADE["vault_keys"](),
+        "TAIJI_JOIN_TOKEN": MADE["join_token"](),
+    }
+
+
+def _bring_chromium(say: Progress) -> None:
+    """Install Chromium and a Chinese font where that is possible; without them browser tests are skipped."""
+    if shutil.which("chromium") and _has_chinese_font():
+        return
+    if os.getuid() != 0 or not shutil.which("apt-get"):
+        warn("Chromium or the font WenQuanYi Micro Hei is missing: install the packages chromium and")
+        warn("fonts-wqy-microhei; until then the tests of pages in a browser are skipped.")
+        return
+    say("Installing Chromium and a Chinese font with apt-get")
+    env = os.environ | {"DEBIAN_FRONTEND": "noninteractive"}
+    for command in (
+        ["update"],
+        ["install", "-y", "--no-install-recommends", "chromium", "fonts-wqy-microhei"],
+    ):
+        done = subprocess.run(["apt-get", "-q", *command], env=env, capture_output=True, text=True)
+        if done.returncode != 0:
+            raise Refusal(f"apt-get {command[0]} failed: {done.stderr.strip().splitlines()[-1:]}")
+
+
+def _has_chinese_font() -> bool:
+    listed = shutil.which("fc-list") and subprocess.run(["fc-list", ":lang=zh"], capture_output=True).stdout
+    return bool(listed)

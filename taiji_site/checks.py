@@ -1,0 +1,44 @@
+"""Checks of the settings: each fault has an id and a way out."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from cryptography.fernet import Fernet
+from django.apps import AppConfig
+from django.conf import settings
+from django.core.checks import CheckMessage, Error, register
+
+from taiji_site import env
+
+WAY_OUT = "Run script/up once, which makes the secrets in the data folder, or set {}."
+
+
+@register()
+def environment_is_right(app_configs: Sequence[AppConfig] | None, **kwargs: Any) -> list[CheckMessage]:
+    """Report every variable of the environment whose value was not understood."""
+    return [Error(wrong, hint=way_out, id=check_id) for check_id, wrong, way_out in env.problems()]
+
+
+@register()
+def secrets_are_there(app_configs: Sequence[AppConfig] | None, **kwargs: Any) -> list[CheckMessage]:
+    """Report secrets that are missing or not keys."""
+    faults: list[CheckMessage] = []
+    if not settings.SECRET_KEY_GIVEN:
+        faults.append(
+            Error("There is no secret key.", hint=WAY_OUT.format("TAIJI_SECRET_KEY"), id="taiji.E001")
+        )
+    if not settings.VAULT_KEYS or not all(map(_is_key, settings.VAULT_KEYS)):
+        wrong = "A key of the vault is not a Fernet key." if settings.VAULT_KEYS else "The vault has no key."
+        faults.append(Error(wrong, hint=WAY_OUT.format("TAIJI_VAULT_KEYS"), id="taiji.E005"))
+    if not settings.JOIN_TOKEN:
+        wrong = "There is no token for hosts to join with."
+        faults.append(Error(wrong, hint=WAY_OUT.format("TAIJI_JOIN_TOKEN"), id="taiji.E006"))
+    return faults
+
+
+def _is_key(text: str) -> bool:
+    try:
+        Fernet(text)
+    except ValueError:
+        return False
+    return True

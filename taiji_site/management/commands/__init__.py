@@ -1,0 +1,1 @@
+"""Commands of the product as a whole."""

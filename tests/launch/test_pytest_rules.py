@@ -1,0 +1,41 @@
+"""The rules of `script/test`."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from launch.places import ROOT
+
+SKIPS = """
+import pytest
+
+def test_good() -> None:
+    pass
+
+@pytest.mark.skip(reason="no browser")
+def test_skipped() -> None:
+    pass
+"""
+
+
+def outcome(folder: Path, *options: str) -> int:
+    """Run pytest with our rules in a folder of its own and return its exit status."""
+    (folder / "test_one.py").write_text(SKIPS)
+    (folder / "pytest.ini").write_text("[pytest]\n")
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "launch.pytest_rules", *options]
+    command += ["-c", str(folder / "pytest.ini"), "--rootdir", str(folder), str(folder)]
+    env = os.environ | {"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
+    return subprocess.run(command, cwd=ROOT, env=env, capture_output=True).returncode
+
+
+@pytest.mark.parametrize("workers", [[], ["-p", "xdist", "-n", "1"]])
+def test_a_skipped_test_fails_the_run_where_none_may_be_skipped(tmp_path: Path, workers: list[str]) -> None:
+    assert outcome(tmp_path, *workers) == 0
+    assert outcome(tmp_path, "--no-skips", *workers) == 1
+
+
+def test_without_a_test_of_the_database_there_is_nothing_to_run_on_it(tmp_path: Path) -> None:
+    assert outcome(tmp_path, "--only-database") == 5
