@@ -9,9 +9,8 @@ from typing import Any
 from django.db import transaction
 from django.utils import timezone
 
-from cluster import hints
+from cluster import hints, rows
 from cluster.executors import agents
-from jobs import rows
 from jobs.models import Attempt, Claim, Task, TaskEvent
 from jobs.states import TERMINAL, State, may_move
 from quotas.access import AnyUser
@@ -87,18 +86,14 @@ def note(
     ids = sorted(task_ids)
     at = now or timezone.now()
     actor_id = actor.pk if actor is not None else None
-    TaskEvent.objects.bulk_create(
-        TaskEvent(
-            task_id=task_id,
-            attempt_id=(attempts or {}).get(task_id),
-            at=at,
-            old_state=old,
-            new_state=new,
-            code=code,
-            args={**(args or {}), **(each or {}).get(task_id, {})},
-            actor_id=actor_id,
-        )
-        for task_id in ids
+    rows.insert(
+        TaskEvent,
+        [
+            (task_id, (attempts or {}).get(task_id), {**(args or {}), **(each or {}).get(task_id, {})})
+            for task_id in ids
+        ],
+        *("task", "attempt", "args"),
+        **{"at": at, "old_state": str(old), "new_state": str(new), "code": code, "actor": actor_id},
     )
     hints.publish("tasks", *(f"task.{task_id}" for task_id in ids))
 

@@ -7,7 +7,7 @@ from django.db.models import F
 from django.db.models.functions import Greatest
 from django.utils import timezone
 
-from cluster import hints, vault
+from cluster import hints, rows, vault
 from cluster.executors.base import NewInstance, Observed
 from cluster.models import CardLease, Instance
 
@@ -16,25 +16,22 @@ GONE = Instance.Phase.GONE
 
 def launch(instances: Sequence[NewInstance]) -> list[uuid.UUID]:
     """Want these to run and lease their cards; django.db.IntegrityError: a card is leased already."""
-    rows = [
-        Instance(
-            host_id=new.host_id,
-            gang=new.gang,
-            rank=new.rank,
-            label=new.label,
-            spec=dict(new.spec),
-            secrets=vault.seal(dict(new.secrets)),
-        )
-        for new in instances
-    ]
-    Instance.objects.bulk_create(rows)
-    CardLease.objects.bulk_create(
-        CardLease(card_id=card, instance=row)
-        for row, new in zip(rows, instances, strict=True)
-        for card in new.card_ids
+    ids = [uuid.uuid4() for _ in instances]
+    now = timezone.now()
+    rows.insert(
+        Instance,
+        [
+            (pk, new.host_id, new.gang, new.rank, new.label, new.spec, vault.seal(dict(new.secrets)))
+            for pk, new in zip(ids, instances, strict=True)
+        ],
+        *("id", "host", "gang", "rank", "label", "spec", "secrets"),
+        **{"created_at": now, "wanted": True, "phase": Instance.Phase.PENDING.value},
+        **{"detail": "", "log_bytes": 0},
     )
+    leases = [(card, pk) for pk, new in zip(ids, instances, strict=True) for card in new.card_ids]
+    rows.insert(CardLease, leases, "card", "instance", leased_at=now)
     _tell({new.host_id for new in instances})
-    return [row.id for row in rows]
+    return ids
 
 
 def stop(gangs: Iterable[int]) -> int:
@@ -61,10 +58,10 @@ def release(gangs: Iterable[int]) -> int:
 
 def observe(gangs: Iterable[int]) -> list[Observed]:
     """Return what is known of every member, by gang and rank. What is not known is never told as gone."""
-    rows = Instance.objects.filter(gang__in=list(gangs)).order_by("gang", "rank")
+    found = Instance.objects.filter(gang__in=list(gangs)).order_by("gang", "rank")
     return [
         Observed(**row)
-        for row in rows.values(
+        for row in found.values(
             "id",
             "gang",
             "rank",

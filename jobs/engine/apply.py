@@ -10,9 +10,9 @@ from typing import TypeVar
 from django.db import IntegrityError, transaction
 from django.db.models import Max
 
-from cluster import hints
+from cluster import hints, rows
 from cluster.executors import agents
-from jobs import lifecycle, rows
+from jobs import lifecycle
 from jobs.engine import lease, specs
 from jobs.engine.snapshot import Loaded
 from jobs.models import Attempt, Claim, Task, TaskClass
@@ -157,64 +157,74 @@ def _start_alone(start: types.Start, loaded: Loaded, fence: int) -> int:
 
 def _start(starts: Sequence[types.Start], loaded: Loaded, fence: int) -> int:
     """Open an attempt for each start whose task still waits, give it its cards, and tell the hosts."""
-    now = _at(loaded.snapshot.now)
     with transaction.atomic():
         lease.guard(fence)
         ids = [start.task for start in starts]
-        locked = Task.objects.select_for_update().filter(pk__in=ids, state=State.QUEUED).in_bulk()
-        starts = [start for start in starts if start.task in locked]
-        numbers = dict(
-            Attempt.objects.filter(task__in=locked).values_list("task").annotate(last=Max("number"))
-        )
-        attempts = Attempt.objects.bulk_create(
-            _new_attempt(start, locked[start.task], numbers.get(start.task, 0) + 1, now) for start in starts
-        )
+        queued = Task.objects.select_for_update().filter(pk__in=ids, state=State.QUEUED).order_by("pk")
+        tasks = {task.pk: task for task in queued}
+        starts = [start for start in starts if start.task in tasks]
+        numbers = _open_attempts(starts, _at(loaded.snapshot.now))
+        opened = Attempt.objects.filter(task__in=tasks, ended_at=None).values_list("task_id", "id")
+        attempts: dict[int, int] = dict(opened)
         where = specs.places(starts)
         agents.launch(
             [
-                instance
-                for start, attempt in zip(starts, attempts, strict=True)
-                for instance in specs.members(locked[start.task], attempt.pk, attempt.number, start, where)
+                member
+                for start in starts
+                for member in specs.members(
+                    tasks[start.task], attempts[start.task], numbers[start.task], start, where
+                )
             ]
         )
-        _move_started(starts, attempts, where, loaded)
-        Claim.objects.filter(task__in=locked).delete()
+        _move_started(starts, attempts, numbers, where, loaded)
+        Claim.objects.filter(task__in=tasks).delete()
     return len(starts)
 
 
-def _new_attempt(start: types.Start, task: Task, number: int, now: datetime) -> Attempt:
-    return Attempt(
-        task=task,
-        number=number,
-        task_class=start.task_class,
-        gpu_type_id=start.gpu_type,
-        cards=sum(len(numbers) for numbers in start.numbers.values()),
-        created_at=now,
+def _open_attempts(starts: Sequence[types.Start], now: datetime) -> dict[int, int]:
+    """Insert an attempt for each start; return their numbers by task."""
+    earlier = Attempt.objects.filter(task__in=[start.task for start in starts]).values_list("task")
+    last = dict(earlier.annotate(last=Max("number")))
+    numbers = {start.task: last.get(start.task, 0) + 1 for start in starts}
+    rows.insert(
+        Attempt,
+        [
+            (
+                start.task,
+                numbers[start.task],
+                start.task_class,
+                start.gpu_type,
+                sum(len(cards) for cards in start.numbers.values()),
+            )
+            for start in starts
+        ],
+        *("task", "number", "task_class", "gpu_type", "cards"),
+        **{"created_at": now, "ending": "", "ending_code": "", "evict_rule": ""},
+        **{"outcome": "", "outcome_code": "", "outcome_args": {}},
     )
+    return numbers
 
 
 def _move_started(
-    starts: Sequence[types.Start], attempts: Sequence[Attempt], where: specs.Places, loaded: Loaded
+    starts: Sequence[types.Start],
+    attempts: Mapping[int, int],
+    numbers: Mapping[int, int],
+    where: specs.Places,
+    loaded: Loaded,
 ) -> None:
-    attempt_of = {attempt.task_id: attempt.pk for attempt in attempts}
     each = {
         start.task: {
             "class": start.task_class,
             "gpu_type": loaded.snapshot.type_names[start.gpu_type],
-            "hosts": {where.hosts[host][0]: list(numbers) for host, numbers in start.numbers.items()},
+            "hosts": {where.hosts[host][0]: list(cards) for host, cards in start.numbers.items()},
         }
         for start in starts
     }
-    first = {attempt.task_id for attempt in attempts if attempt.number == 1}
-    for ids, code in ((first, "started"), (attempt_of.keys() - first, "started_again")):
+    first = {task for task, number in numbers.items() if number == 1}
+    fields = {"ready_at": None}
+    for ids, code in ((first, "started"), (numbers.keys() - first, "started_again")):
         lifecycle.move(
-            ids,
-            State.QUEUED,
-            State.STARTING,
-            code=code,
-            attempts=attempt_of,
-            each=each,
-            fields={"ready_at": None},
+            ids, State.QUEUED, State.STARTING, code=code, attempts=attempts, each=each, fields=fields
         )
 
 

@@ -13,6 +13,10 @@ class Epoch(Func):
     output_field = FloatField()
     arity = 1
 
+    def get_db_converters(self, connection: BaseDatabaseWrapper) -> list[Any]:
+        """Take the database's float as it is: Django would call a converter for each of them."""
+        return []
+
     def as_postgresql(
         self, compiler: SQLCompiler, connection: BaseDatabaseWrapper, **context: Any
     ) -> tuple[str, list[Any]]:

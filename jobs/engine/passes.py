@@ -1,9 +1,12 @@
 """One scheduling pass: take the lease or leave, reconcile, load, decide, apply."""
 
+import gc
 import logging
 import os
 import socket
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -41,7 +44,8 @@ def run(wait_s: float = 1.0) -> Done | None:
         return None
     began = time.perf_counter()
     try:
-        done = _run(fence)
+        with _collector_paused():
+            done = _run(fence)
     except lease.StaleHolder as error:
         log.warning("pass given up: %s", error)
         return None
@@ -50,6 +54,18 @@ def run(wait_s: float = 1.0) -> Done | None:
         raise
     lease.give_back(fence, (time.perf_counter() - began) * 1000)
     return done
+
+
+@contextmanager
+def _collector_paused() -> Iterator[None]:
+    """Pause the garbage collector: a snapshot is some 100,000 objects without cycles, gone after the pass."""
+    was_on = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_on:
+            gc.enable()
 
 
 def _run(fence: int) -> Done:

@@ -1,14 +1,16 @@
 """Load what a pass knows, in a fixed number of queries, as plain rows."""
 
+import json
 from collections import Counter, defaultdict
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import cache
 from math import log
 from typing import Any
 
-from django.db.models import F, FloatField, Sum
-from django.db.models.functions import Exp
+from django.db.models import BooleanField, ExpressionWrapper, F, FloatField, Q, Sum, TextField
+from django.db.models.functions import Cast, Exp
 
 from cluster.models import Card, CardLease, GpuType, Host, Region
 from jobs.engine.epoch import Epoch
@@ -41,10 +43,9 @@ def policy() -> types.Policy:
 
 def load(now: float, fair_half_life_s: float) -> Loaded:
     """Return the snapshot at `now` (seconds since the epoch); past use decays with the half-life."""
-    # Leases before tasks: an attempt that closes in between still counts its cards, so that a card is
-    # rather seen as taken once too long than as free too early.
+    # Leases before tasks: of an attempt that closes in between the cards count as taken for this pass.
     cards = _cards()
-    leased, held_by = _leases()
+    leased, held_by = _leases(cards)
     waiting, reasons = _waiting(now)
     running, attempts, states = _running(held_by, now)
     snapshot = types.Snapshot(
@@ -63,54 +64,52 @@ def load(now: float, fair_half_life_s: float) -> Loaded:
     return Loaded(snapshot=snapshot, stored_reasons=reasons, attempts=attempts, states=states)
 
 
-CardRow = tuple[int, int, int, int, str, str, datetime | None, list[str], int]
+CardRow = tuple[int, int, int, int, str]  # host, type, id, number, state
+HostRow = tuple[int, int, str, bool, list[str]]  # id, region, state, whether lost, what it offers
 
 
 def _cards() -> list[CardRow]:
-    rows = Card.objects.exclude(host__state=Host.State.REMOVED).exclude(state=Card.State.MISSING)
-    return list(
-        rows.values_list(
-            "host_id",
-            "gpu_type_id",
-            "id",
-            "index",
-            "state",
-            "host__state",
-            "host__lost_since",
-            "host__offers",
-            "host__region_id",
-        )
-    )
+    rows = Card.objects.exclude(host__state=Host.State.REMOVED)
+    return list(rows.values_list("host_id", "gpu_type_id", "id", "index", "state"))
 
 
-def _leases() -> tuple[set[int], dict[int, Counter[int]]]:
+def _host_rows() -> dict[int, HostRow]:
+    lost = ExpressionWrapper(Q(lost_since__isnull=False), BooleanField())
+    rows = Host.objects.exclude(state=Host.State.REMOVED)
+    return {row[0]: row for row in rows.values_list("id", "region_id", "state", lost, "offers")}
+
+
+def _leases(cards: Iterable[CardRow]) -> tuple[set[int], dict[int, Counter[int]]]:
     """Return the leased cards, and by attempt how many good cards it holds on each host."""
+    places = {card: (host, state == Card.State.OK) for host, _type, card, _number, state in cards}
     leased: set[int] = set()
     held_by: dict[int, Counter[int]] = defaultdict(Counter)
-    rows = CardLease.objects.filter(released_at=None)
-    for card, gang, host, state in rows.values_list(
-        "card_id", "instance__gang", "card__host_id", "card__state"
-    ):
+    for card, gang in CardLease.objects.filter(released_at=None).values_list("card_id", "instance__gang"):
         leased.add(card)
-        held_by[gang][host] += state == Card.State.OK
+        if card in places:
+            host, good = places[card]
+            held_by[gang][host] += good
     return leased, held_by
 
 
 def _hosts(cards: Iterable[CardRow], leased: set[int]) -> Iterable[types.HostCards]:
     """Group cards by host and type."""
+    hosts = _host_rows()
     groups: dict[tuple[int, int], list[CardRow]] = defaultdict(list)
     for row in cards:
         groups[row[0], row[1]].append(row)
     for (host, gpu_type), rows in groups.items():
+        if host not in hosts:
+            continue  # registered since the cards were read
+        _, region, state, lost, offers = hosts[host]
         good = [row for row in rows if row[4] == Card.State.OK]
-        state, lost_since, offers, region = rows[0][5:]
         yield types.HostCards(
             host=host,
             region=region,
             gpu_type=gpu_type,
             total=len(good),
             free_numbers=tuple(sorted(row[3] for row in good if row[2] not in leased)),
-            state="lost" if lost_since else state,  # type: ignore[arg-type]  # the model's choices are those words
+            state="lost" if lost else state,  # type: ignore[arg-type]  # the model's choices are those words
             offers=frozenset(offers),
         )
 
@@ -123,28 +122,34 @@ def _waiting(now: float) -> tuple[list[types.Waiting], dict[int, tuple[str, dict
         "wanted_class",
         "host_num",
         "host_gpu_num",
-        "gpu_types",
+        _text("gpu_types"),
         "region_id",
         "priority",
         Epoch(F("submitted_at")),
         Epoch(F("queued_at")),
         Epoch(F("ready_at")),
         "time_limit_s",
-        "avoid_hosts",
+        _text("avoid_hosts"),
         "state",
         "reason_code",
-        "reason_args",
+        _text("reason_args"),
         "pull_up",
         "checkpoint_interval_s",
     )
+    parse = cache(json.loads)  # tasks of one shape say the same: each text is read once
     tasks, reasons = [], {}
     for row in rows:
-        tasks.append(_waiting_task(row, now))
-        reasons[row[0]] = (row[15], row[16])
+        tasks.append(_waiting_task(row, now, parse))
+        reasons[row[0]] = (row[15], parse(row[16]))
     return tasks, reasons
 
 
-def _waiting_task(row: tuple[Any, ...], now: float) -> types.Waiting:
+def _text(name: str) -> Cast:
+    """Read a JSON column as the text that it is: most rows have one of a few."""
+    return Cast(name, TextField())
+
+
+def _waiting_task(row: tuple[Any, ...], now: float, parse: Callable[[str], Any]) -> types.Waiting:
     submitted, queued, ready_at = row[9], row[10], row[11] or 0.0
     late = "backoff" if queued > submitted + 0.5 else "not_before"
     return types.Waiting(
@@ -154,7 +159,7 @@ def _waiting_task(row: tuple[Any, ...], now: float) -> types.Waiting:
         wanted=row[3],
         host_num=row[4],
         host_gpu_num=row[5],
-        gpu_types=tuple(row[6]),
+        gpu_types=tuple(parse(row[6])),
         region=row[7],
         priority=row[8],
         submitted=submitted,
@@ -162,7 +167,7 @@ def _waiting_task(row: tuple[Any, ...], now: float) -> types.Waiting:
         ready_at=ready_at,
         gate=GATES.get(row[14]) or (late if ready_at > now else ""),  # type: ignore[arg-type]  # the words of Gate
         time_limit=row[12],
-        avoid=frozenset(row[13]),
+        avoid=frozenset(parse(row[13])),
         pull_up=row[17],
         checkpoint_s=row[18],
     )
