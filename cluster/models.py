@@ -188,3 +188,22 @@ class CardLease(models.Model):
 
     def __str__(self) -> str:
         return f"{self.card_id} → {self.instance_id}"
+
+
+class FreeCardSample(models.Model):
+    """How many cards of a type were free in a region at the start of a minute."""
+
+    at = models.DateTimeField()
+    region = models.ForeignKey(Region, models.CASCADE, related_name="+")
+    gpu_type = models.ForeignKey(GpuType, models.CASCADE, related_name="+")
+    free = models.PositiveIntegerField()
+    largest_block = models.PositiveIntegerField()  # on one host
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(fields=["region", "gpu_type", "at"], name="free_cards_once_per_minute")
+        ]
+        indexes = [models.Index(fields=["at"], name="free_cards_by_age")]
+
+    def __str__(self) -> str:
+        return f"{self.at:%F %R}: {self.free}"

@@ -1,7 +1,10 @@
-"""Celery's door: the beat and every hint end in one scheduling pass."""
+"""Celery's door: beat and hints end in one scheduling pass, each minute in a sample of free cards."""
 
 from celery import shared_task
+from django.utils import timezone
 
+from cluster import samples
+from jobs import use
 from jobs.engine import passes
 
 
@@ -9,3 +12,9 @@ from jobs.engine import passes
 def run_pass() -> None:
     """Run a scheduling pass, unless another one is running for long."""
     passes.run()
+
+
+@shared_task(name="jobs.sample_free_cards", ignore_result=True)
+def sample_free_cards() -> None:
+    """Keep how many cards are free in this minute."""
+    samples.take(timezone.now(), use.held_cards())

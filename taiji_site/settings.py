@@ -3,6 +3,7 @@
 from pathlib import Path
 
 import dj_database_url
+from celery.schedules import crontab
 from csp.constants import NONE, SELF
 from django.core.management.utils import get_random_secret_key
 
@@ -116,7 +117,12 @@ CELERY_BEAT_SCHEDULE = {
         "task": "jobs.run_pass",
         "schedule": float(PASS_PERIOD_S),
         "options": {"expires": PASS_PERIOD_S * 2},
-    }
+    },
+    "free-cards": {
+        "task": "jobs.sample_free_cards",
+        "schedule": crontab(),  # at each full minute
+        "options": {"expires": 30},
+    },
 }
 PASS_TASK = "jobs.run_pass"
 
