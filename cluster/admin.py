@@ -184,6 +184,11 @@ class HostAdmin(admin.ModelAdmin):
         rows: QuerySet[Host] = super().get_queryset(request).annotate(number=Count("cards", filter=there))
         return rows
 
+    @admin.display(description=_("state"), ordering="state")
+    def condition(self, host: Host) -> str:
+        """Return `lost` where the host is silent, else its state, in the reader's language."""
+        return gettext("lost") if host.lost_since else host.get_state_display()
+
     @admin.display(description=_("cards"), ordering="number")
     def cards_there(self, host: Any) -> int:
         """Return how many cards it has."""

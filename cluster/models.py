@@ -87,11 +87,6 @@ class Host(models.Model):
     def __str__(self) -> str:
         return self.name
 
-    @property
-    def condition(self) -> str:
-        """Return `lost` where the host is silent, else its state."""
-        return "lost" if self.lost_since else self.state
-
 
 class Card(models.Model):
     """What one process sees as one GPU."""

@@ -219,14 +219,11 @@ def _answer(live: dict[uuid.UUID, Known], report: Report) -> Desired:
     and the agent says that it is gone.
     """
     seen = report.seen()
+    runs = {pk: row.wanted and (row.phase == Phase.PENDING or pk in seen) for pk, row in live.items()}
     instances = tuple(
-        # Once it runs the host has its secrets: they need not travel again.
-        (
-            pk,
-            row.wanted and (row.phase == Phase.PENDING or pk in seen),
-            row.spec,
-            row.secrets if row.phase in _UNSTARTED else "",
-        )
+        # Once it runs the host has its secrets, and one that is to end needs none: an order to end never depends
+        # on whether they can be read.
+        (pk, runs[pk], row.spec, row.secrets if runs[pk] and row.phase in _UNSTARTED else "")
         for pk, row in live.items()
     )
     ended = (one.id for one in report.instances if one.phase == Phase.GONE)

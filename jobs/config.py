@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
+from cryptography.fernet import InvalidToken
 from django.contrib.auth.models import User
 from django.utils import timezone
 from django.utils.translation import gettext as _
@@ -189,11 +190,19 @@ def _secrets(
     """Return every secret; one named without a value is the origin's, which only its owner may carry on."""
     secrets = {path: value for path, value in given.items() if value is not None}
     missing = [path for path in given if path not in secrets]
-    kept = vault.unseal(origin.secrets) if missing and origin and origin.user_id == user.pk else {}
+    kept = _kept(origin) if missing and origin and origin.user_id == user.pk else {}
     secrets |= {path: kept[path] for path in missing if path in kept}
     message = _("Give the value of this secret: only its owner's own copies of a task keep it.")
     faults += [Fault(path, "required", message) for path in missing if path not in kept]
     return secrets
+
+
+def _kept(origin: Task) -> dict[str, str]:
+    """Return the secrets of a task; none where the present keys cannot read them, so that they are asked for."""
+    try:
+        return vault.unseal(origin.secrets)
+    except InvalidToken:
+        return {}
 
 
 def _list(names: Sequence[str] | Any) -> str:

@@ -161,7 +161,7 @@ class Attempt(models.Model):
     ending = models.CharField(
         max_length=16, choices=Outcome.choices, blank=True
     )  # what it was told to end as
-    ending_code = models.CharField(max_length=32, blank=True)  # why: stop, time_limit, member_failed, …
+    ending_code = models.CharField(max_length=32, blank=True)  # why: stop, time_limit, exit_code, …
     ending_at = models.DateTimeField(null=True)
     outcome = models.CharField(max_length=16, choices=Outcome.choices, blank=True)
     outcome_code = models.CharField(max_length=32, blank=True)

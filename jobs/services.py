@@ -1,6 +1,6 @@
 """What people do with tasks: submit, stop, hold, release, free, retry."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from django.contrib.auth.models import User
@@ -166,6 +166,14 @@ def retry(task: Task, user: User) -> Task:
             "not_over", _("The task is not over yet: it is %(state)s.") % {"state": task.get_state_display()}
         )
     return submit(user, task.config, origin=task)
+
+
+STEERING: dict[str, Callable[[Task, User], Task]] = {
+    "stop": stop,
+    "hold": hold,
+    "release": release,
+    "free": free,
+}  # what only the owner, a lead and operators may do
 
 
 def allowed(task: Task) -> frozenset[str]:

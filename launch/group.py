@@ -1,5 +1,6 @@
 """The group of processes under supervisor: its description, its start, its end."""
 
+import contextlib
 import dataclasses
 import http.client
 import json
@@ -110,6 +111,10 @@ def take(places: Places) -> int:
     if not locks.end_holders(members_lock(places), wait_s=10.0):
         os.close(lock)
         raise Refusal(f"Processes of an earlier start do not end: {locks.holders(members_lock(places))}.")
+    # Until the supervisor writes its own id: the last one's may be another program's by now, and script/down
+    # signals what stands here.
+    os.ftruncate(lock, 0)
+    os.pwrite(lock, f"{os.getpid()}\n".encode(), 0)
     return lock
 
 
@@ -189,9 +194,11 @@ def stop(places: Places) -> bool:
 
 
 def _signal(lock: Path, number: signal.Signals) -> None:
-    """Signal the supervisor, whose id stands in its lock; one that just starts has a second to write it."""
+    """Signal who holds the lock, whose id stands in it; a supervisor that we just started has a second for it."""
     for _ in range(20):
-        if text := lock.read_text().strip():
-            os.kill(int(text), number)
+        text = lock.read_text().strip()
+        if text and int(text) != os.getpid():
+            with contextlib.suppress(ProcessLookupError):  # it ended meanwhile
+                os.kill(int(text), number)
             return
         time.sleep(0.05)

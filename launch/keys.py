@@ -17,8 +17,17 @@ MADE: dict[str, Callable[[], str]] = {
 
 
 def ensure(data: Path) -> dict[str, str]:
-    """Return the secrets of the folder, making those that are missing; what is there is never changed."""
-    path = data / "secrets.json"
+    """Return the secrets of the folder, making those that are missing; what is there is never changed.
+
+    Raises Refusal where they cannot be read, or are gone while the database is there.
+    """
+    path, database = data / "secrets.json", data / "taiji.sqlite3"
+    if database.exists() and not path.exists() and not os.environ.get("TAIJI_VAULT_KEYS", "").strip():
+        # New keys would be made in silence, and no stored secret could ever be read again.
+        raise Refusal(
+            f"{path} is missing beside {database.name}: restore it from a backup, it holds the keys "
+            "(a file with {} in it starts with new ones; secrets of tasks are lost then)."
+        )
     found = _read(path)
     missing = {name: make() for name, make in MADE.items() if name not in found}
     if missing:

@@ -10,7 +10,7 @@ from django.utils.translation import gettext_lazy as _
 
 from cluster import hints
 from quotas.access import is_operator
-from quotas.models import ApiToken, Business, DefaultGpuType, Member, Quota, digest
+from quotas.models import ApiToken, Business, DefaultGpuType, Member, Quota, Reservation, digest
 
 
 class MemberInline(admin.TabularInline):
@@ -70,6 +70,22 @@ class QuotaAdmin(admin.ModelAdmin):
     autocomplete_fields = ("business",)
 
     def save_model(self, request: HttpRequest, obj: Quota, form: Any, change: bool) -> None:
+        """Let the next pass see it now."""
+        super().save_model(request, obj, form, change)
+        hints.wake_pass()
+
+
+@admin.register(Reservation)
+class ReservationAdmin(admin.ModelAdmin):
+    """Cards kept for a business. They go before the guarantee of others, and grant no quota."""
+
+    list_display = ("business", "gpu_type", "region", "cards", "kind", "starts_at", "ends_at", "note")
+    list_filter = ("kind", "gpu_type", "region")
+    list_select_related = ("business", "gpu_type", "region")
+    search_fields = ("business__flag", "note")
+    autocomplete_fields = ("business",)
+
+    def save_model(self, request: HttpRequest, obj: Reservation, form: Any, change: bool) -> None:
         """Let the next pass see it now."""
         super().save_model(request, obj, form, change)
         hints.wake_pass()

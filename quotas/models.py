@@ -2,16 +2,25 @@
 
 import hashlib
 import secrets
+from collections.abc import Iterator
+from datetime import timedelta
 from typing import ClassVar
+from zoneinfo import available_timezones
 
 from django.conf import settings
 from django.contrib.auth.models import User
+from django.core.exceptions import ValidationError
 from django.core.validators import RegexValidator
 from django.db import models
 from django.db.models import Q
+from django.utils import timezone
+from django.utils.functional import Promise
 from django.utils.translation import gettext_lazy as _
 
 from cluster.models import GpuType, Region
+from quotas import windows
+
+OVERLAPS_LOOKED_FOR = timedelta(days=400)  # a year of weekly windows, with both changes of clocks
 
 
 class Business(models.Model):
@@ -109,6 +118,102 @@ class Quota(models.Model):
 
     def __str__(self) -> str:
         return f"{self.business_id}: {self.cards} × {self.gpu_type_id}"
+
+
+class Reservation(models.Model):
+    """Cards of a type kept for a business: always, from–to, or in a window of each week."""
+
+    class Kind(models.TextChoices):
+        """When it holds."""
+
+        STANDING = "standing", _("always")
+        ONCE = "once", _("from–to")
+        WEEKLY = "weekly", _("each week")
+
+    class Weekday(models.IntegerChoices):
+        """The day on which a weekly window begins."""
+
+        MONDAY = 0, _("Monday")
+        TUESDAY = 1, _("Tuesday")
+        WEDNESDAY = 2, _("Wednesday")
+        THURSDAY = 3, _("Thursday")
+        FRIDAY = 4, _("Friday")
+        SATURDAY = 5, _("Saturday")
+        SUNDAY = 6, _("Sunday")
+
+    business = models.ForeignKey(
+        Business, models.PROTECT, verbose_name=_("business"), related_name="reservations"
+    )
+    gpu_type = models.ForeignKey(GpuType, models.PROTECT, verbose_name=_("GPU type"), related_name="+")
+    region = models.ForeignKey(
+        Region,
+        models.PROTECT,
+        verbose_name=_("region"),
+        null=True,
+        blank=True,
+        help_text=_("Blank: wherever the cards are."),
+        related_name="+",
+    )
+    cards = models.PositiveIntegerField(_("cards"))
+    kind = models.CharField(_("when"), max_length=16, choices=Kind.choices, default=Kind.STANDING)
+    starts_at = models.DateTimeField(_("from"), null=True, blank=True)
+    ends_at = models.DateTimeField(_("to"), null=True, blank=True)
+    weekday = models.SmallIntegerField(_("weekday"), choices=Weekday.choices, null=True, blank=True)
+    from_time = models.TimeField(_("from (time of day)"), null=True, blank=True)
+    to_time = models.TimeField(_("to (time of day)"), null=True, blank=True)
+    time_zone = models.CharField(
+        _("time zone"), max_length=64, default="UTC", help_text=_("Of weekly windows, such as Asia/Shanghai.")
+    )
+    note = models.CharField(_("note"), max_length=255, blank=True)
+
+    class Meta:
+        verbose_name = _("reservation")
+        verbose_name_plural = _("reservations")
+
+    def __str__(self) -> str:
+        return f"{self.business_id}: {self.cards} × {self.gpu_type_id}"
+
+    @property
+    def rule(self) -> windows.Rule:
+        """Return when it holds."""
+        return windows.Rule(
+            kind=self.kind,  # type: ignore[arg-type]  # the words of Kind
+            starts_at=self.starts_at,
+            ends_at=self.ends_at,
+            weekday=self.weekday,
+            from_time=self.from_time,
+            to_time=self.to_time,
+            zone=self.time_zone,
+        )
+
+    def clean(self) -> None:
+        """Refuse what can never hold, and what another reservation of the same cards holds already."""
+        faults = dict(self._faults())
+        if faults:
+            raise ValidationError(faults)
+        now = timezone.now()
+        others = Reservation.objects.filter(
+            business=self.business_id, gpu_type=self.gpu_type_id, region=self.region_id
+        )
+        for other in others.exclude(pk=self.pk):
+            both = windows.overlap(self.rule, other.rule, now, now + OVERLAPS_LOOKED_FOR)
+            if both:
+                words = {"pk": other.pk, "at": timezone.localtime(max(both[0], now))}
+                message = _("It overlaps with reservation %(pk)s of the same business and type at %(at)s.")
+                raise ValidationError(message % words)
+
+    def _faults(self) -> Iterator[tuple[str, Promise]]:
+        if self.time_zone not in available_timezones():
+            yield "time_zone", _("There is no such time zone; write one like Asia/Shanghai.")
+        if self.starts_at and self.ends_at and self.starts_at >= self.ends_at:
+            yield "ends_at", _("It ends before it begins.")
+        needed = {
+            self.Kind.ONCE: ("starts_at", "ends_at"),
+            self.Kind.WEEKLY: ("weekday", "from_time", "to_time"),
+        }
+        for name in needed.get(self.Kind(self.kind), ()):
+            if getattr(self, name) is None:
+                yield name, _("This is needed for such a reservation.")
 
 
 class ApiTokenQuerySet(models.QuerySet["ApiToken"]):

@@ -6,13 +6,17 @@ from pathlib import Path
 
 from django.contrib.auth.models import User
 from django.db import transaction
+from django.db.models import Q
 
 from quotas.models import ApiToken
 
 
 def make_operator(data: Path) -> None:
-    """Make the operator `admin` where no operator exists; one who was removed later does not come back."""
-    if User.objects.filter(is_superuser=True).exists():
+    """Make the operator `admin` where there is neither an operator nor a user of that name.
+
+    One who was demoted stays so: `manage.py createsuperuser` makes another.
+    """
+    if User.objects.filter(Q(is_superuser=True) | Q(username="admin")).exists():
         return
     # The files come first: after a crash in between, the next start writes them anew.
     password = _write(data / "admin-password", secrets.token_urlsafe(12))

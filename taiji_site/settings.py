@@ -12,7 +12,6 @@ from taiji_site import env
 BASE_DIR = Path(__file__).resolve().parent.parent
 DATA_DIR = Path(env.text("TAIJI_DATA", str(BASE_DIR / "var"))).resolve()
 RUN_DIR = Path(env.text("TAIJI_RUN", str((DATA_DIR / "run").resolve())))  # a link where the path is too long
-PORT = env.number("TAIJI_PORT", 8000, 1, 65535)
 _secrets = env.secrets(DATA_DIR)
 
 # Commands that need no secret (the simulator) run without one; taiji.E001 stops everything else.
@@ -36,8 +35,6 @@ INSTALLED_APPS = [
     "django.contrib.staticfiles",
     "channels",
     "csp",
-    "django_celery_beat",
-    "django_filters",
     "django_htmx",
     "drf_spectacular",
     "drf_spectacular_sidecar",
@@ -90,9 +87,17 @@ SQLITE_OPTIONS = {
     "timeout": 20,
     "init_command": "PRAGMA journal_mode=WAL; PRAGMA synchronous=NORMAL; PRAGMA foreign_keys=ON;",
 }
+# PostgreSQL: four threads of the web process keep a connection each (cluster/threads.py), so a pool of the usual
+# four would leave none for pages.
+POOL = {"min_size": 1, "max_size": 20}
 DATABASE_URL = env.text("DATABASE_URL", "")
 if DATABASE_URL:
-    DATABASES = {"default": {**dj_database_url.parse(DATABASE_URL), "OPTIONS": {"pool": True}}}
+    _database = dj_database_url.parse(DATABASE_URL, conn_health_checks=True)
+    _options = {
+        **_database.get("OPTIONS", {}),
+        "pool": POOL,
+    }  # what the address asks for, such as sslmode, holds
+    DATABASES = {"default": {**_database, "OPTIONS": _options}}
 else:
     DATABASES = {
         "default": {
@@ -185,7 +190,6 @@ STATIC_URL = "static/"
 STATIC_ROOT = DATA_DIR / "static"
 STATICFILES_DIRS = [BASE_DIR / "static"]
 
-LOG_DIR = DATA_DIR / "logs"
 TASK_LOG_DIR = DATA_DIR / "task-logs"
 LOGGING = {
     "version": 1,

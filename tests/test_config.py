@@ -210,6 +210,17 @@ def test_a_clone_keeps_its_owners_secrets_unseen(world: World, ann: User) -> Non
     assert "hush" not in repr(read.document)
 
 
+def test_a_clone_whose_secrets_cannot_be_read_any_more_asks_for_them(
+    world: World, ann: User, settings: Settings
+) -> None:
+    origin = _task(ann, world, **{"env.KEY": "hush"})
+    settings.VAULT_KEYS = [Fernet.generate_key().decode()]
+    document = doc(env={"KEY": {"secret": True}})
+    with pytest.raises(Invalid) as refusal:
+        config.read(document, user=ann, origin=origin)
+    assert [fault.field for fault in refusal.value.faults] == ["env.KEY"]
+
+
 def test_nobody_else_gets_the_secrets_of_a_task_by_cloning_it(world: World, ann: User) -> None:
     origin = _task(ann, world, **{"env.KEY": "hush"})
     for other in (world.user("bob", "ads"), world.operator()):

@@ -62,7 +62,7 @@ class World:
     def task(
         self, flag: str = "ads", user: str = "ann", *, hosts: int = 1, cards: int = 1, **fields: Any
     ) -> Task:
-        """Return a new queued task of `user` for `flag`; unless `fields` differ high, `hosts` × `cards` P40."""
+        """Return a new queued task of `user` for `flag`: `hosts` × `cards` P40, high unless `fields` differ."""
         types = [self.gpu_type(name).pk for name in fields.pop("gpu_types", ["P40"])]
         document = {"business_flag": flag, "start_cmd": "true", **fields.pop("config", {})}
         values: dict[str, Any] = {"task_flag": "t", "wanted_class": "high", **fields}

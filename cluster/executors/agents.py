@@ -40,8 +40,9 @@ def stop(gangs: Iterable[int]) -> int:
     hosts = set(asked.values_list("host", flat=True))
     if not hosts:
         return 0
+    number = asked.update(wanted=False, stop_asked_at=timezone.now())
     _tell(hosts)
-    return asked.update(wanted=False, stop_asked_at=timezone.now())
+    return number
 
 
 def release(gangs: Iterable[int]) -> int:

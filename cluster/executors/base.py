@@ -39,7 +39,7 @@ class Observed:
 
 
 class Executor(Protocol):
-    """Four verbs; all but `observe` write rows in the caller's transaction, and a loop makes them true."""
+    """Five verbs; all but `observe` write rows in the caller's transaction, and a loop makes them true."""
 
     def launch(self, instances: Sequence[NewInstance]) -> list[uuid.UUID]:
         """Want these to run and lease their cards; django.db.IntegrityError: a card is leased already."""
@@ -52,3 +52,6 @@ class Executor(Protocol):
 
     def observe(self, gangs: Iterable[int]) -> list[Observed]:
         """Return what is known of every member, by gang and rank. What is not known is never told as gone."""
+
+    def abandon(self, hosts: Iterable[int], detail: str) -> int:
+        """Record as gone what runs on these hosts, which nobody may ever report on; return how many members."""

@@ -1,6 +1,6 @@
 """Tasks over HTTP: submit, look, steer."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any, cast
 
 from django.contrib.auth.models import User
@@ -22,12 +22,6 @@ from jobs.states import State
 from quotas import access
 
 LONGEST_KEY = 255
-STEERING: dict[str, Callable[[Task, User], Task]] = {
-    "stop": services.stop,
-    "hold": services.hold,
-    "release": services.release,
-    "free": services.free,
-}
 
 
 def caller(request: Request) -> User:
@@ -129,7 +123,7 @@ class Steer(APIView):
         user = caller(request)
         if not access.may_steer(user, task.business_id, task.user_id):
             raise PermissionDenied(_("Only its owner, a lead of its business or an operator may do this."))
-        STEERING[self.verb](task, user)
+        services.STEERING[self.verb](task, user)
         return Response(rows.one(request, task.pk))
 
 

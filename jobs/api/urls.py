@@ -5,6 +5,7 @@ from drf_spectacular.views import SpectacularAPIView, SpectacularSwaggerSplitVie
 
 from jobs.api import inventory, logs, tasks
 from jobs.api.errors import NotFound
+from jobs.services import STEERING
 
 urlpatterns = [
     path("tasks/", tasks.Tasks.as_view(), name="api-tasks"),
@@ -12,7 +13,7 @@ urlpatterns = [
     path("tasks/<int:pk>/", tasks.OneTask.as_view(), name="api-task"),
     *(
         path(f"tasks/<int:pk>/{verb}/", tasks.Steer.as_view(verb=verb), name=f"api-{verb}")
-        for verb in tasks.STEERING
+        for verb in STEERING
     ),
     path("tasks/<int:pk>/retry/", tasks.Retry.as_view(), name="api-retry"),
     path("tasks/<int:pk>/log/", logs.Log.as_view(), name="api-log"),

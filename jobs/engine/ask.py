@@ -36,7 +36,7 @@ def preview(user: User, document: Mapping[str, Any]) -> dict[str, Any]:
     loaded = snapshot.load(time.time(), policy.fair_half_life_s)
     asked = _asked(wanted, loaded.snapshot.now)
     plan = decide(replace(loaded.snapshot, waiting=(*loaded.snapshot.waiting, asked)), policy)
-    return _verdict(plan, asked, loaded)
+    return _verdict(plan, asked, loaded, user)
 
 
 def _asked(wanted: config.Config, now: float) -> types.Waiting:
@@ -59,12 +59,12 @@ def _asked(wanted: config.Config, now: float) -> types.Waiting:
     )
 
 
-def _verdict(plan: types.Plan, asked: types.Waiting, loaded: snapshot.Loaded) -> dict[str, Any]:
+def _verdict(plan: types.Plan, asked: types.Waiting, loaded: snapshot.Loaded, user: User) -> dict[str, Any]:
     if any(start.task == ASKED for start in plan.starts):
         return _answer("starts")
     victims = [evict.task for evict in plan.evictions if evict.for_task == ASKED]
     if victims:
-        return _answer("starts_after_evicting", evicts=_victims(victims))
+        return _answer("starts_after_evicting", evicts=_victims(victims, user))
     why = plan.waits[ASKED]
     return _answer(
         "queues",
@@ -73,11 +73,13 @@ def _verdict(plan: types.Plan, asked: types.Waiting, loaded: snapshot.Loaded) ->
     )
 
 
-def _victims(ids: list[int]) -> list[dict[str, Any]]:
+def _victims(ids: list[int], user: User) -> list[dict[str, Any]]:
+    """Return the tasks that would leave: everybody may know their number and business, not whose they are."""
     rows = Task.objects.filter(pk__in=ids).order_by("pk")
+    seen = set(Task.objects.visible_to(user).filter(pk__in=ids).values_list("pk", flat=True))
     return [
-        {"task": pk, "business": flag, "user": user, "comes_back": pull_up}
-        for pk, flag, user, pull_up in rows.values_list("pk", "business__flag", "user__username", "pull_up")
+        {"task": pk, "business": flag, "user": name if pk in seen else None, "comes_back": pull_up}
+        for pk, flag, name, pull_up in rows.values_list("pk", "business__flag", "user__username", "pull_up")
     ]
 
 

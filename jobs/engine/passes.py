@@ -18,7 +18,7 @@ from jobs.engine.apply import apply
 from jobs.scheduling.decide import decide
 
 log = logging.getLogger(__name__)
-HOLDER = f"{socket.gethostname()}:{os.getpid()}"
+HOLDER = f"{socket.gethostname()[:48]}:{os.getpid()}"  # a host's name may fill the column alone
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -4,7 +4,7 @@ import json
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from functools import cache
 from math import log
 from typing import Any
@@ -18,9 +18,11 @@ from jobs.models import Attempt, Claim, Policy, Task, TaskClass
 from jobs.scheduling import types
 from jobs.scheduling.policy import read as read_policy
 from jobs.states import ACTIVE, State
-from quotas.models import Business, Quota, UsageRow
+from quotas import windows
+from quotas.models import Business, Quota, Reservation, UsageRow
 
 HOUR_S = 3600
+WINDOWS_AHEAD = timedelta(days=15)  # of a weekly reservation, so that there is always a next one
 HALF_LIVES = 10  # use older than so many half-lives is not looked at
 GATES = {State.HELD: "hold", State.BLOCKED: "dependency"}
 
@@ -55,6 +57,7 @@ def load(now: float, fair_half_life_s: float) -> Loaded:
         running=tuple(running),
         quotas=tuple(_quotas()),
         claims=tuple(_claims()),
+        reservations=tuple(_reservations(now)),
         usage=tuple(_usage(now, fair_half_life_s)),
         type_names=dict(GpuType.objects.values_list("id", "name")),
         host_names=dict(Host.objects.exclude(state=Host.State.REMOVED).values_list("id", "name")),
@@ -254,6 +257,22 @@ def _quotas() -> Iterable[types.Quota]:
             elastic_cards=elastic_cards,
             user_elastic_cards=user_elastic_cards,
         )
+
+
+def _reservations(now: float) -> Iterable[types.Reservation]:
+    """Write recurring reservations out, window by window."""
+    since = datetime.fromtimestamp(now, tz=UTC)
+    for row in Reservation.objects.order_by("id"):
+        for start, end in windows.windows(row.rule, since, since + WINDOWS_AHEAD):
+            yield types.Reservation(
+                id=row.pk,
+                business=row.business_id,
+                gpu_type=row.gpu_type_id,
+                region=row.region_id,
+                cards=row.cards,
+                start=start.timestamp(),
+                end=end.timestamp(),
+            )
 
 
 def _usage(now: float, half_life_s: float) -> Iterable[types.Usage]:

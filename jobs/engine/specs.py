@@ -1,8 +1,11 @@
 """Write what each host has to run for a start: one spec per member of the gang."""
 
+import logging
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
+
+from cryptography.fernet import InvalidToken
 
 from cluster import vault
 from cluster.executors.base import NewInstance
@@ -10,6 +13,13 @@ from cluster.models import Card, Host
 from jobs.models import Task
 from jobs.scheduling.types import Start
 
+log = logging.getLogger(__name__)
+# Run instead of a task whose secrets are lost: an error here would end every pass, for all tasks, and the task
+# itself would fail without them in a way nobody understands.
+UNREADABLE = (
+    "echo 'The secrets of this task cannot be read with the keys that the platform has now: "
+    "submit it again with their values.' >&2; exit 78"
+)
 FIRST_PORT, PORTS = 20000, 10000  # MASTER_PORT lies in this range, below the usual ephemeral ports
 
 
@@ -34,11 +44,7 @@ def places(starts: Iterable[Start]) -> Places:
 
 def members(task: Task, attempt_id: int, number: int, start: Start, where: Places) -> list[NewInstance]:
     """Return the instances of one start, in the order of rank."""
-    secrets = {
-        path.removeprefix("env."): value
-        for path, value in vault.unseal(task.secrets).items()
-        if path.startswith("env.")
-    }
+    secrets = _secrets(task)
     shared = _shared(task, attempt_id, number, start, where)
     return [
         NewInstance(
@@ -46,12 +52,27 @@ def members(task: Task, attempt_id: int, number: int, start: Start, where: Place
             gang=attempt_id,
             rank=rank,
             label=f"{shared['label']} [{rank}]",
-            spec={**shared, "rank": rank, "cards": list(numbers), "command": _command(task, rank)},
-            secrets=secrets,
+            spec={
+                **shared,
+                "rank": rank,
+                "cards": list(numbers),
+                "command": UNREADABLE if secrets is None else _command(task, rank),
+            },
+            secrets=secrets or {},
             card_ids=tuple(where.cards[host, index] for index in numbers),
         )
         for rank, (host, numbers) in enumerate(start.numbers.items())
     ]
+
+
+def _secrets(task: Task) -> dict[str, str] | None:
+    """Return the secret variables of a task; None where the present keys cannot read them."""
+    try:
+        found = vault.unseal(task.secrets)
+    except InvalidToken:
+        log.error("the secrets of task %s cannot be read with the present keys", task.pk)
+        return None
+    return {path.removeprefix("env."): value for path, value in found.items() if path.startswith("env.")}
 
 
 def _shared(task: Task, attempt_id: int, number: int, start: Start, where: Places) -> dict[str, Any]:

@@ -7,6 +7,7 @@ from urllib.parse import parse_qs
 
 from channels.db import database_sync_to_async
 from channels.generic.websocket import AsyncWebsocketConsumer
+from django.contrib.auth.models import User
 
 from cluster import hub
 from jobs.models import Attempt, Task
@@ -44,7 +45,7 @@ class Live(AsyncWebsocketConsumer):
         """Take no orders: a page only listens."""
 
     async def _allowed(self) -> bool:
-        return bool(await database_sync_to_async(may_listen)(self.user, self.topics))
+        return bool(await database_sync_to_async(_may_listen_now)(self.user, self.topics))
 
     async def _tell(self) -> None:
         loop = asyncio.get_running_loop()
@@ -59,6 +60,12 @@ class Live(AsyncWebsocketConsumer):
                     check_at = loop.time() + RECHECK_S
                 await self.send(text_data=json.dumps({"changed": sorted(changed)}))
                 await asyncio.sleep(CALM_S)
+
+
+def _may_listen_now(user: AnyUser, topics: list[str]) -> bool:
+    """Ask anew: the user of a socket is as he was when it was opened, also when he was put out since."""
+    current = User.objects.filter(pk=user.pk).first()
+    return current is not None and may_listen(current, topics)
 
 
 def may_listen(user: AnyUser, topics: list[str]) -> bool:

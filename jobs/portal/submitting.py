@@ -1,5 +1,6 @@
 """The submit form: filled from a template, a task or a click on free cards; asked about, then sent."""
 
+import json
 import uuid
 from collections.abc import Mapping
 from typing import Any
@@ -7,6 +8,7 @@ from typing import Any
 from django.contrib import messages
 from django.http import Http404, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
+from django.utils.crypto import salted_hmac
 from django.utils.translation import gettext as _
 from django.views.decorators.http import require_http_methods, require_POST
 
@@ -70,11 +72,10 @@ def _submit(request: PortalRequest, document: Mapping[str, Any], origin: Task | 
     key = request.POST.get("key", "")
     if not (key.isascii() and key.isalnum() and len(key) == len(uuid.uuid4().hex)):
         return services.submit(request.user, document, origin=origin)
-    try:
-        return services.submit(request.user, document, origin=origin, idempotency_key=f"form-{key}")
-    except services.Conflict:
-        # Sent before, gone back to and changed since: it is another task.
-        return services.submit(request.user, document, origin=origin)
+    # Sent before, gone back to and changed since, it is another task. Keyed: the document may hold secrets.
+    typed_so = salted_hmac("form", json.dumps(document, sort_keys=True), algorithm="sha256").hexdigest()
+    mark = f"form-{key}-{typed_so}"
+    return services.submit(request.user, document, origin=origin, idempotency_key=mark)
 
 
 def _form(request: PortalRequest, initial: Mapping[str, Any] | None = None) -> ConfigForm:

@@ -1,7 +1,6 @@
 """The page of one task: where it stands and why, what happened to it, and what may be done with it."""
 
 import json
-from collections.abc import Callable
 from dataclasses import dataclass
 
 from django.contrib import messages
@@ -17,15 +16,8 @@ from jobs.engine import ask
 from jobs.models import Task
 from jobs.portal import history, rows, words
 from jobs.portal.doors import PortalRequest, page, wants_fragment
+from jobs.services import STEERING
 from quotas import access
-
-# Verbs that change the task, and what is said when one was done.
-STEERING: dict[str, Callable[[Task, User], Task]] = {
-    "stop": services.stop,
-    "hold": services.hold,
-    "release": services.release,
-    "free": services.free,
-}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -17,6 +17,7 @@ class Host:
         "gpu_type",
         "held",
         "id",
+        "limited",
         "numbers",
         "offers",
         "pool",
@@ -42,6 +43,7 @@ class Host:
         self.coming = 0  # cards of tasks that are leaving
         self.soft = 0  # cards of `victims`
         self.runners: list[Running] = []
+        self.limited: list[Running] = []  # those of them that have a time limit
         self.victims: list[Running] = []  # who may be evicted: elastic tasks and kept places, none leaving
         self.pool: Pool | None = None  # None: not offered
         self.room = len(self.numbers)  # cards that are free for anyone now …
@@ -195,19 +197,22 @@ class Cluster:
             self.leaving[task.id] = task.leaving_since
         elif task.wanted == "auto" and not high and not task.keeping:
             self.autos.add(task.id)
+        evictable = task.leaving_since is None and (task.keeping or not high)
         for host_id, cards in task.hosts.items():
             host = hosts.get(host_id)
             if host is None:
                 continue
             host.runners.append(task)
-            if task.leaving_since is None:
-                if task.keeping or not high:
-                    host.victims.append(task)
-                    host.soft += cards
-            else:
+            if task.time_limit is not None:
+                host.limited.append(task)
+            if evictable:
+                host.victims.append(task)
+                host.soft += cards
+            elif task.leaving_since is not None:
                 host.coming += cards
                 host.update()
-        self._count(task, 1, high=high)
+        if high or self.ledger.caps_elastic:
+            self._count(task, 1, high=high)
 
     def _count(self, task: Running, sign: int, *, high: bool) -> None:
         """Count the task's cards in the ledger, the broken ones and those of hosts no longer listed too."""
@@ -301,6 +306,8 @@ class Cluster:
         self._count(task, -1, high=self.is_high(task))
         for host, cards in self.hosts_of(task):
             host.runners.remove(task)
+            if task.time_limit is not None:
+                host.limited.remove(task)
             if task in host.victims:
                 host.victims.remove(task)
                 host.soft -= cards

@@ -1,28 +1,44 @@
 """The pass: for every waiting task where it starts, whom it evicts, or why it waits."""
 
+import gc
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 
 from jobs.scheduling import claims
 from jobs.scheduling.cluster_state import Cluster
 from jobs.scheduling.explain import explain
 from jobs.scheduling.fair import Accounts
-from jobs.scheduling.order import FairWalk, Group, Phase, Queue, Walk
-from jobs.scheduling.serve import AnyWalk, serve, serve_autos, try_elastic, try_high
+from jobs.scheduling.order import FairWalk, Queue, walk
+from jobs.scheduling.serve import serve, serve_autos, try_elastic, try_high
 from jobs.scheduling.types import Plan, Policy, Snapshot
 from jobs.scheduling.work import Work
 
 
 def decide(snapshot: Snapshot, policy: Policy) -> Plan:
     """Return the plan for a snapshot: a pure function of its rows, in whatever order they stand."""
-    work = work_on(snapshot, policy)
-    return replace(run(work), waits=explain(work, snapshot))
+    with _no_collections():
+        work = work_on(snapshot, policy)
+        return replace(run(work), waits=explain(work, snapshot))
+
+
+@contextmanager
+def _no_collections() -> Iterator[None]:
+    """Pause the cyclic collector: to look through all that a pass makes would take as long as the pass."""
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.enable()
 
 
 def work_on(snapshot: Snapshot, policy: Policy) -> Work:
     """Return the working state of a pass over the snapshot."""
     now = snapshot.now
     cluster = Cluster.of(snapshot)
-    queue = Queue.of(snapshot.waiting, policy, now, by_user=cluster.ledger.caps_elastic)
+    queue = Queue.of(snapshot.waiting, policy, now)
     accounts = Accounts(policy.fair_half_life_s, now, snapshot.usage)
     for task in cluster.running.values():
         if task.task_class == "elastic":
@@ -55,20 +71,19 @@ def run(work: Work) -> Plan:
     claims.settle(work, standing)
 
     # 4. High tasks, in order: on free cards, else by evicting.
-    serve(work, Walk(_groups(queue, "high")), try_high)
+    serve(work, walk(queue.of_phase("high")), try_high)
 
     # 5. Autos, running and waiting, turn high on the quota that is left.
-    serve_autos(work, Walk(_groups(queue, "auto")))
+    serve_autos(work)
 
     # 6. Elastic tasks take what is free: those that waited too long first, the others by the policy's order.
     claims.settle_elastic(work)
-    elastic = _groups(queue, "elastic")
+    elastic = queue.of_phase("elastic")
     if policy.elastic_order == "fair_share":
-        serve(work, Walk(group for group in elastic if group.aged), try_elastic)
-        rest: AnyWalk = FairWalk((group for group in elastic if not group.aged), work.accounts, now)
+        serve(work, walk(group for group in elastic if group.aged), try_elastic)
+        serve(work, FairWalk(queue, work.accounts, now), try_elastic)
     else:
-        rest = Walk(elastic)
-    serve(work, rest, try_elastic)
+        serve(work, walk(elastic), try_elastic)
 
     # 7. When time alone may change what was decided.
     work.wake(queue.next_edge())
@@ -76,7 +91,3 @@ def run(work: Work) -> Plan:
         work.wake(row.start)
         work.wake(row.end)
     return work.plan()
-
-
-def _groups(queue: Queue, phase: Phase) -> list[Group]:
-    return [group for group in queue.groups.values() if group.phase == phase]

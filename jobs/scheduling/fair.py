@@ -26,6 +26,8 @@ class Account:
 
     def read(self, now: float, fade: float) -> float:
         """Return the card-seconds at `now`; `fade` is ln 2 / half-life."""
+        if now == self.at:
+            return self.value
         kept = math.exp(-fade * (now - self.at))
         return self.value * kept + self.rate * (1.0 - kept) / fade
 

@@ -18,7 +18,12 @@ class Ask:
     host_num: int
     cards: int
     caps: Caps = FREE
-    accepts: Callable[[Host], bool] | None = None  # None: any offered host will do
+    barred: frozenset[int] = frozenset()  # hosts to pass over
+    accepts: Callable[[Host], bool] | None = None  # None: any other offered host will do
+
+    def takes(self, host: Host) -> bool:
+        """Say whether the task may use the offered host at all."""
+        return host.id not in self.barred and (self.accepts is None or self.accepts(host))
 
 
 class Regions:
@@ -44,16 +49,33 @@ class Regions:
 def find_free(cluster: Cluster, ask: Ask, *, spread: bool = False) -> list[Host] | None:
     """Return hosts where the task can start now, all of them or None; ties go to the lower host id."""
     pools = cluster.pools_of(ask.gpu_type, ask.region)
+    if ask.host_num == 1 and ask.accepts is None and ask.caps.regions is None and not spread:
+        return _best_fit(pools, ask.cards, ask.barred)
     most = max((len(pool.buckets) for pool in pools), default=0)
     rooms = range(ask.cards, most)
     chosen: list[Host] = []
     regions = Regions(ask)
     for room in reversed(rooms) if spread else rooms:
         for host in _with_room(pools, room):
-            if (ask.accepts is None or ask.accepts(host)) and regions.admit(host.region):
+            if ask.takes(host) and regions.admit(host.region):
                 chosen.append(host)
                 if len(chosen) == ask.host_num:
                     return chosen
+    return None
+
+
+def _best_fit(pools: list[Pool], cards: int, barred: frozenset[int]) -> list[Host] | None:
+    """Return the one host with the fewest free cards that has so many."""
+    for room in range(cards, max((len(pool.buckets) for pool in pools), default=0)):
+        best: Host | None = None
+        for pool in pools:
+            for host_id in pool.buckets[room] if room < len(pool.buckets) else ():
+                if host_id not in barred:
+                    if best is None or host_id < best.id:
+                        best = pool.hosts[host_id]
+                    break
+        if best is not None:
+            return [best]
     return None
 
 

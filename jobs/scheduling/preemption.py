@@ -2,7 +2,7 @@
 
 import heapq
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from jobs.scheduling.cluster_state import Cluster, Host, Pool
@@ -55,7 +55,7 @@ def victim_key(task: Running, now: float, order: str) -> Key:
 
 
 class Ranking:
-    """Victims and hosts in the order in which they are to go, worked out once per pass and kept up to date."""
+    """Victims and hosts in the order in which they go, worked out once per pass and kept up to date."""
 
     def __init__(self, now: float, policy: Policy) -> None:
         self.now = now
@@ -97,9 +97,9 @@ class Ranking:
     ) -> Judged | None:
         """Return the host's rank and its further victims, None where they do not suffice.
 
-        `taken` are evicted anyway and free `freed` of its cards. Hosts go as the product's rule says: not wholly
-        filled by elastic tasks; fewest cards left free; fewest cards evicted, gangs counted whole; the victims'
-        own order; id. On the host victims go in their order, and those that turn out unneeded are given back.
+        `taken` are evicted anyway and free `freed` of its cards. Hosts go as the product's rule says: not
+        wholly filled by elastic tasks; fewest cards left free; fewest cards evicted, gangs counted whole; the
+        victims' own order; id. On the host victims go in their order, and the unneeded are given back.
         """
         need = cards - host.soon - freed
         if need > host.soft:
@@ -139,7 +139,7 @@ class _HostHeap:
         self._seen = len(pool.changed)
 
     def _add(self, host: Host) -> None:
-        """Add the best rank that the host could have; what it really has is found when that is the best of all."""
+        """Add the best rank that the host could have; its real one is found when it comes to the top."""
         need = self._cards - host.soon
         if 0 < need <= host.soft:
             self._heap.append(((host.soft >= host.total, 0, need, (), host.id), None))
@@ -147,15 +147,15 @@ class _HostHeap:
     def best(self) -> Judged | None:
         """Return the host that goes first, with its victims."""
         if self._seen < len(self._pool.changed):
-            for host in set(self._pool.changed[self._seen :]):
-                if host.pool is not None:
-                    self._add(host)
+            for changed in set(self._pool.changed[self._seen :]):
+                if changed.pool is not None:
+                    self._add(changed)
             self._seen = len(self._pool.changed)
             heapq.heapify(self._heap)
         while self._heap:
             rank, judged = self._heap[0]
             host = self._pool.hosts.get(rank[-1])
-            now = None
+            now: Judged | None = None
             if host is not None and host.soon < self._cards:
                 now = self._judge(host, self._cards, self._stage)
             if judged is not None and now == judged:
@@ -184,7 +184,7 @@ class Search:
 
     def accepts(self, host: Host) -> bool:
         """Say whether the task may use the host at all."""
-        return host.pool is not None and (self.ask.accepts is None or self.ask.accepts(host))
+        return host.pool is not None and self.ask.takes(host)
 
     def fits(self, host: Host) -> bool:
         """Say whether the task's cards are there once victims and leavers are gone."""
@@ -259,15 +259,26 @@ def find_leaving(cluster: Cluster, ask: Ask, ranking: Ranking) -> Preemption | N
 
 
 def find_victims(cluster: Cluster, ask: Ask, ranking: Ranking, stage: str) -> Preemption | None:
-    """Plan a start on free cards, leaving cards and those of the stage's victims; None where it cannot fit."""
+    """Plan a start on free cards, leaving cards and those of the stage's victims, if it can fit."""
     if ask.host_num == 1 and ask.accepts is None and ask.caps.regions is None:
         tops = [ranking.best(pool, ask.cards, stage) for pool in cluster.pools_of(ask.gpu_type, ask.region)]
         best = min((top for top in tops if top is not None), key=lambda top: top[0], default=None)
         if best is None:
             return None
-        if all(len(task.hosts) == 1 for task in best[1]):
+        barred = any(top is not None and top[0][-1] in ask.barred for top in tops)
+        if not barred and all(len(task.hosts) == 1 for task in best[1]):
             return Preemption([cluster.types[ask.gpu_type][best[0][-1]]], best[1])
     return _find_for_gang(Search(cluster, ask, ranking, stage))
+
+
+def find_beside(
+    cluster: Cluster, ask: Ask, ranking: Ranking, stage: str, going: list[Running]
+) -> Preemption | None:
+    """Plan a start beside the end of `going`, who leave in any case; the victims are whoever goes besides."""
+    search = Search(cluster, ask, ranking, stage)
+    search.add(going)
+    found = _find_for_gang(search)
+    return Preemption(found.hosts, [*going, *(v for v in found.victims if v not in going)]) if found else None
 
 
 def _find_for_gang(search: Search) -> Preemption | None:

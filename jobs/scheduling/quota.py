@@ -28,6 +28,13 @@ class Caps:
             return cards <= self.regions.get(region, self.elsewhere)
         return self.elsewhere >= cards or sum(left for left in self.regions.values() if left > 0) >= cards
 
+    def raised(self, by_region: Mapping[int, int]) -> "Caps":
+        """Return the caps once so many more cards are given back in each region."""
+        regions = self.regions and {
+            region: left + by_region.get(region, 0) for region, left in self.regions.items()
+        }
+        return Caps(self.total + sum(by_region.values()), regions, self.elsewhere)
+
     def hosts_in(self, region: int, cards_per_host: int) -> int:
         """Return on how many hosts of the region so many cards each may be taken."""
         if self.regions is None:
@@ -51,6 +58,7 @@ class Ledger:
         )
         for row in rows:
             self.rows.setdefault((row.business, row.gpu_type), {})[row.region] = row
+        self._high_caps: dict[tuple[int, int], Caps] = {}  # until something changes under them
         self.caps_elastic = any(
             row.elastic_cards is not None or row.user_elastic_cards is not None
             for by_region in self.rows.values()
@@ -62,6 +70,13 @@ class Ledger:
         used = self.high[business, gpu_type]
         used[_EVERYWHERE] += cards
         used[region] += cards
+        self._high_caps.pop((business, gpu_type), None)
+
+    def set_row(self, row: Quota) -> None:
+        """Change one quota row."""
+        self.high_unlimited = False
+        self.rows.setdefault((row.business, row.gpu_type), {})[row.region] = row
+        self._high_caps.clear()
 
     def add_elastic(self, business: int, user: int, gpu_type: int, region: int, cards: int) -> None:
         """Count cards (negative: give back) of an elastic task; without any cap nobody asks for the sums."""
@@ -84,6 +99,13 @@ class Ledger:
 
     def high_caps(self, business: int, gpu_type: int) -> Caps:
         """Return what the business may still take for high tasks; a missing row allows nothing."""
+        key = (business, gpu_type)
+        caps = self._high_caps.get(key)
+        if caps is None:
+            caps = self._high_caps[key] = self._work_out_high_caps(business, gpu_type)
+        return caps
+
+    def _work_out_high_caps(self, business: int, gpu_type: int) -> Caps:
         rows = self.rows.get((business, gpu_type))
         if rows is None:
             return FREE if self.high_unlimited else NOTHING

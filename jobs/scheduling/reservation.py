@@ -1,5 +1,6 @@
 """Cards kept for later: hosts bound by operators' reservations, and hosts gathered for the head of a line."""
 
+import heapq
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -34,23 +35,17 @@ def soonest(cluster: Cluster, task: Waiting, phase: Phase, now: float, bound: "B
     once. Among hosts that never come free those with the fewest such cards are gathered. Hosts that operators
     reserved for others are none of the head's.
     """
-    ends = NEVER if task.time_limit is None else now + task.time_limit
     best: tuple[tuple[float, int, int], Binding] | None = None
     for position, gpu_type in enumerate(task.gpu_types):
-        judged = []
-        for pool in cluster.pools_of(gpu_type, task.region):
-            for host in pool.hosts.values():
-                left = withheld(bound, host, task.business, ends) if phase == "high" else 0
-                if (
-                    host.total - left >= task.host_gpu_num
-                    and host.id not in task.avoid
-                    and task.needs in host.offers
-                ):
-                    judged.append((*_wait_for(cluster, host, task.host_gpu_num, phase, now), host.id))
-        judged.sort()
-        chosen = judged[: task.host_num]
-        if len(chosen) < task.host_num:
+        hosts = [host for pool in cluster.pools_of(gpu_type, task.region) for host in pool.hosts.values()]
+        judged = [
+            (*_wait_for(cluster, host, task.host_gpu_num, phase, now), host.id)
+            for host in hosts
+            if _may_ever_hold(host, task, phase, now, bound)
+        ]
+        if len(judged) < task.host_num:
             continue
+        chosen = heapq.nsmallest(task.host_num, judged)
         at, stuck = chosen[-1][0], sum(cards for _, cards, _ in chosen)
         key = (at, stuck, position)
         if best is None or key < best[0]:
@@ -58,19 +53,27 @@ def soonest(cluster: Cluster, task: Waiting, phase: Phase, now: float, bound: "B
     return best[1] if best else None
 
 
+def _may_ever_hold(host: Host, task: Waiting, phase: Phase, now: float, bound: "Bound") -> bool:
+    if host.total < task.host_gpu_num or host.id in task.avoid or task.needs not in host.offers:
+        return False
+    if not bound or phase != "high":
+        return True
+    ends = NEVER if task.time_limit is None else now + task.time_limit
+    return host.total - withheld(bound, host, task.business, ends) >= task.host_gpu_num
+
+
 def _wait_for(cluster: Cluster, host: Host, cards: int, phase: Phase, now: float) -> tuple[float, int]:
     """Return when the host has so many cards free, and how many never come free by themselves."""
-    have = host.room
-    ends: list[tuple[float, int]] = []
-    for runner in host.runners:
-        evictable = phase == "high" and not cluster.is_high(runner)
-        end = now if evictable or runner.id in cluster.leaving else ends_at(runner, now)
-        if end < NEVER:
-            ends.append((end, runner.hosts[host.id]))
-    endless = host.total - have - sum(taken for _, taken in ends)
-    if have >= cards:
-        return now, endless
-    for end, freed in sorted(ends):
+    have = max(0, host.soon) + (host.soft if phase == "high" else 0)
+    if not host.limited:
+        return (now if have >= cards else NEVER), host.total - have
+    ends = [
+        (ends_at(runner, now), runner.hosts[host.id])
+        for runner in host.limited
+        if runner.id not in cluster.leaving and not (phase == "high" and runner in host.victims)
+    ]
+    endless = host.total - have - sum(freed for _, freed in ends)
+    for end, freed in [(now, 0), *sorted(ends)]:
         have += freed
         if have >= cards:
             return end, endless

@@ -1,16 +1,17 @@
 """Try waiting tasks one after the other: where does it start, whom does it evict, or why does it wait."""
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from types import MappingProxyType
-from typing import Protocol
+from typing import Literal
 
 from jobs.scheduling.cluster_state import Host
-from jobs.scheduling.order import Group, Walk, waits_since
+from jobs.scheduling.order import Cause, Group, waits_since, walk
 from jobs.scheduling.placement import Ask, find_free
 from jobs.scheduling.preemption import (
     STAGES,
     Preemption,
+    find_beside,
     find_leaving,
     find_over_slice,
     find_victims,
@@ -19,49 +20,26 @@ from jobs.scheduling.preemption import (
 from jobs.scheduling.quota import Caps
 from jobs.scheduling.reservation import NEVER, ends_at, withheld
 from jobs.scheduling.types import Running, Waiting
-from jobs.scheduling.work import Cause, LineState, Work
+from jobs.scheduling.work import LineState, Work
 
 Try = Callable[[Work, Group, Waiting], Cause | None]  # None: it starts, or makes room for itself
 
 
-class AnyWalk(Protocol):
-    """A way through the groups."""
-
-    def peek(self) -> tuple[Group, int] | None:
-        """Return whose turn it is."""
-
-    def step(self) -> None:
-        """Go on to the next task."""
-
-    def drop(self) -> None:
-        """Leave out the rest of the group."""
-
-
-def serve(work: Work, walk: AnyWalk, attempt: Try) -> None:
-    """Give every task of the walk its verdict."""
-    while walk.peek() is not None:
-        serve_one(work, walk, attempt)
-
-
-def serve_one(work: Work, walk: AnyWalk, attempt: Try) -> None:
-    """Give the task whose turn it is its verdict, or the rest of its group where all of it waits."""
-    turn = walk.peek()
-    if turn is None:
-        return
-    group, position = turn
-    task = group.entries[position][3]
-    if task.id in work.started or task.id in work.cluster.claims:
-        walk.step()
-        return
-    cause = attempt(work, group, task)
-    if cause is None:
-        walk.step()
-    elif cause.whole:
-        work.waiting_groups.append((group, position, cause))
-        walk.drop()
-    else:
-        work.waiting_tasks[task.id] = (group, cause)
-        walk.step()
+def serve(work: Work, turns: Iterable[tuple[Group, Waiting]], attempt: Try) -> None:
+    """Try every task whose turn comes, and note for whom else a failure holds."""
+    claims = work.cluster.claims
+    for group, task in turns:
+        if task.id in work.started or task.id in claims:
+            continue
+        cause = attempt(work, group, task)
+        if cause is None:
+            continue
+        if cause.scope == "group":
+            group.cause = cause
+        elif cause.scope == "owner":
+            group.blocked[group.owner(task)] = cause
+        else:
+            work.waiting_tasks[task.id] = cause
 
 
 def try_high(work: Work, group: Group, task: Waiting) -> Cause | None:
@@ -71,15 +49,42 @@ def try_high(work: Work, group: Group, task: Waiting) -> Cause | None:
         return Cause("behind", line.head.id)
     caps = high_types(work, task)
     if not caps:
-        return Cause("quota")
+        return None if _end_kept_places(work, group, task) else Cause("quota", scope="owner")
     cause = _place_high(work, group, task, caps)
-    return _note_head(work, line, task, cause) if cause else None
+    return cause if cause is None or cause.code == "kept_for_head" else _note_head(work, line, task, cause)
+
+
+def _end_kept_places(work: Work, group: Group, task: Waiting) -> bool:
+    """Plan a start on the quota of the business's own kept places: as many of them go as it takes."""
+    cards = task.host_num * task.host_gpu_num
+    cluster = work.cluster
+    if not cluster.keepers:
+        return False
+    kept = [cluster.running[i] for i in sorted(cluster.keepers) if i not in cluster.leaving]
+    for gpu_type in work.types_of(task):
+        caps = cluster.ledger.high_caps(task.business, gpu_type)
+        ours = [
+            k for k in kept if cluster.is_high(k) and (k.business, k.gpu_type) == (task.business, gpu_type)
+        ]
+        going: list[Running] = []
+        while not caps.allows(task.region, cards) and ours:
+            going.append(ours.pop(0))
+            caps = caps.raised(Counter({host.region: n for host, n in cluster.hosts_of(going[-1])}))
+        if not caps.allows(task.region, cards):
+            continue
+        ask = ask_for(work, task, gpu_type, caps, work.kept_hosts(group, task))
+        for stage in STAGES:
+            found = find_beside(cluster, ask, work.ranking, stage, going)
+            if found is not None:
+                work.claim(task, "high", found, "victim")
+                return True
+    return False
 
 
 def try_auto(work: Work, group: Group, task: Waiting) -> Cause | None:
     """Try an auto task as a high one, on quota that no high task waits for; else it may run elastic."""
     caps = high_types(work, task, wanted_by_high(work))
-    return _place_high(work, group, task, caps) if caps else Cause("quota")
+    return _place_high(work, group, task, caps) if caps else Cause("quota", scope="owner")
 
 
 def high_types(
@@ -100,10 +105,9 @@ def wanted_by_high(work: Work) -> dict[tuple[int, int], int]:
     """Return the cards that waiting high tasks will take of their business's quota, by (business, type)."""
     if work.wanted is None:
         work.wanted = defaultdict(int)
-        rest = [(g, e[3]) for g, position, _ in work.waiting_groups for e in g.entries[position:]]
-        rest += [(group, work.queue.tasks[task_id]) for task_id, (group, _) in work.waiting_tasks.items()]
-        for group, task in rest:
-            if group.phase != "high" or task.id in work.started or task.id in work.cluster.claims:
+        waiting = [entry[3] for group in work.queue.of_phase("high") for entry in group.entries]
+        for task in waiting:
+            if task.id in work.started or task.id in work.cluster.claims:
                 continue
             cards = task.host_num * task.host_gpu_num
             for gpu_type in task.gpu_types:
@@ -112,20 +116,22 @@ def wanted_by_high(work: Work) -> dict[tuple[int, int], int]:
     return work.wanted
 
 
-def serve_autos(work: Work, walk: Walk) -> None:
+def serve_autos(work: Work) -> None:
     """Turn running autos high and try waiting ones as high, all of them by first submission."""
-    running = [
-        work.cluster.running[task_id] for task_id in work.cluster.autos if task_id not in work.cluster.leaving
-    ]
+    cluster = work.cluster
+    running = [cluster.running[task_id] for task_id in cluster.autos if task_id not in cluster.leaving]
     running.sort(key=lambda task: (task.submitted, task.id), reverse=True)
-    while (turn := walk.peek()) is not None:
-        group, position = turn
-        _promote_before(work, running, group.entries[position][:3])
-        serve_one(work, walk, try_auto)
-    _promote_before(work, running, (float("inf"), 0, 0))
+
+    def turns() -> Iterator[tuple[Group, Waiting]]:
+        for group, task in walk(work.queue.of_phase("auto")):
+            _promote_before(work, running, (task.submitted, task.id))
+            yield group, task
+
+    serve(work, turns(), try_auto)
+    _promote_before(work, running, (float("inf"), 0))
 
 
-def _promote_before(work: Work, running: list[Running], place: tuple[float, float, int]) -> None:
+def _promote_before(work: Work, running: list[Running], place: tuple[float, int]) -> None:
     while running and (running[-1].submitted, running[-1].id) < place:
         task = running.pop()
         if _may_promote(work, task):
@@ -151,48 +157,47 @@ def _may_promote(work: Work, task: Running) -> bool:
 
 def _place_high(work: Work, group: Group, task: Waiting, caps: list[tuple[int, Caps]]) -> Cause | None:
     kept = work.kept_hosts(group, task)
-    private = (task.business, task.time_limit) if work.bound or any(c.regions for _, c in caps) else None
-    shape = ("high", group.shape, tuple(gpu_type for gpu_type, _ in caps), private)
-    whole = not group.limited
-    if (shape, frozenset()) in work.failed:
-        return Cause("no_room", whole=private is None or whole)
-    if (shape, kept) in work.failed:
-        return Cause("kept_for_head", work.line_of(group).head.id, whole)  # type: ignore[union-attr]  # kept for it
+    own = len(caps) < len(task.gpu_types) or bool(work.bound) or any(cap.regions for _, cap in caps)
     asks = [ask_for(work, task, gpu_type, cap, kept) for gpu_type, cap in caps]
     for ask in asks:
         hosts = find_free(work.cluster, ask, spread=work.policy.placement == "spread")
         if hosts is not None:
             work.start(task, "high", hosts)
             return None
-    delayed_until = waits_since(task) + work.policy.evict_delay_s
+    delayed_until = waits_since(task) + work.policy.evict_delay_s if work.policy.evict_delay_s else 0.0
     found = _preempt(work, asks, may_evict=work.now >= delayed_until)
     if found is not None:
         work.claim(task, "high", found, "victim")
         return None
     if work.now < delayed_until:
         work.wake(delayed_until)
-        return Cause("evict_delay", delayed_until, whole=False)
-    work.failed.add((shape, kept))
-    if kept:
-        return Cause("kept_for_head", work.line_of(group).head.id, whole)  # type: ignore[union-attr]  # kept for it
-    return Cause("no_room", whole=private is None or whole)
+        return Cause("evict_delay", delayed_until, "task")
+    return _failure("no_room", work, group, task, kept, own=own)
+
+
+def _failure(code: str, work: Work, group: Group, task: Waiting, kept: frozenset[int], *, own: bool) -> Cause:
+    """Return the cause of finding no cards, and for whom else it holds: for all of the group, unless …"""
+    if group.limited and (kept or work.bound):
+        scope: Literal["group", "owner", "task"] = "task"  # … a shorter task may run where this one may not
+    else:
+        scope = "owner" if own else "group"  # … quota, caps or reservations let others look elsewhere
+    head = work.line_of(group).head
+    return Cause("kept_for_head", head.id, scope) if kept and head else Cause(code, scope=scope)
 
 
 def ask_for(work: Work, task: Waiting, gpu_type: int, caps: Caps, kept: frozenset[int]) -> Ask:
     """Return what to look for on one type, and which hosts to pass over."""
+    barred = kept | task.avoid if task.avoid else kept
     bound = work.bound
-    anywhere = task.needs in (work.cluster.offered_by_all or ()) and not task.avoid and not kept
-    if anywhere and not bound:
-        return Ask(gpu_type, task.region, task.host_num, task.host_gpu_num, caps)
+    if task.needs in (work.cluster.offered_by_all or ()) and not bound:
+        return Ask(gpu_type, task.region, task.host_num, task.host_gpu_num, caps, barred)
     ends = NEVER if task.time_limit is None else work.now + task.time_limit
 
     def accepts(host: Host) -> bool:
-        if task.needs not in host.offers or host.id in task.avoid or host.id in kept:
-            return False
         left = withheld(bound, host, task.business, ends) if bound else 0
-        return not left or host.soon + host.soft - left >= task.host_gpu_num
+        return task.needs in host.offers and (not left or host.soon + host.soft - left >= task.host_gpu_num)
 
-    return Ask(gpu_type, task.region, task.host_num, task.host_gpu_num, caps, accepts)
+    return Ask(gpu_type, task.region, task.host_num, task.host_gpu_num, caps, barred, accepts)
 
 
 def _preempt(work: Work, asks: list[Ask], *, may_evict: bool) -> Preemption | None:
@@ -229,22 +234,11 @@ def try_elastic(work: Work, group: Group, task: Waiting) -> Cause | None:
     line = work.line_of(group)
     if line.stopped and line.head is not None:
         return Cause("behind", line.head.id)
-    cards = task.host_num * task.host_gpu_num
-    ledger = work.cluster.ledger
-    caps = [
-        (gpu_type, ledger.elastic_caps(task.business, task.user, gpu_type))
-        for gpu_type in work.types_of(task)
-    ]
-    caps = [(gpu_type, cap) for gpu_type, cap in caps if cap.allows(task.region, cards)]
+    caps = _elastic_types(work, task)
     if not caps:
-        return Cause("elastic_cap")
+        return Cause("elastic_cap", scope="owner")
     kept = work.kept_hosts(group, task)
-    private = (task.business, task.user) if any(c.regions for _, c in caps) else None
-    shape = ("elastic", group.shape, tuple(gpu_type for gpu_type, _ in caps), private)
-    if (shape, frozenset()) in work.failed:
-        return _note_head(work, line, task, Cause("no_cards"))
-    if (shape, kept) in work.failed:
-        return Cause("kept_for_head", line.head.id if line.head else 0, not group.limited)
+    own = len(caps) < len(task.gpu_types) or any(cap.regions for _, cap in caps)
     asks = [_ask_elastic(work, task, gpu_type, cap, kept) for gpu_type, cap in caps]
     for ask in asks:
         hosts = find_free(work.cluster, ask, spread=work.policy.placement == "spread")
@@ -253,20 +247,31 @@ def try_elastic(work: Work, group: Group, task: Waiting) -> Cause | None:
             return None
     if work.policy.elastic_order == "round_robin" and _end_slices(work, task, asks):
         return None
-    work.failed.add((shape, kept))
-    if kept:
-        return Cause("kept_for_head", line.head.id if line.head else 0, not group.limited)
-    return _note_head(work, line, task, Cause("no_cards"))
+    cause = _failure("no_cards", work, group, task, kept, own=own)
+    return cause if cause.code == "kept_for_head" else _note_head(work, line, task, cause)
+
+
+def _elastic_types(work: Work, task: Waiting) -> list[tuple[int, Caps]]:
+    """Return the task's types where the elastic caps of its business and user leave room for it."""
+    cards = task.host_num * task.host_gpu_num
+    ledger = work.cluster.ledger
+    caps = [
+        (gpu_type, ledger.elastic_caps(task.business, task.user, gpu_type))
+        for gpu_type in work.types_of(task)
+    ]
+    return [(gpu_type, cap) for gpu_type, cap in caps if cap.allows(task.region, cards)]
 
 
 def _ask_elastic(work: Work, task: Waiting, gpu_type: int, caps: Caps, kept: frozenset[int]) -> Ask:
+    """Return the same for an elastic task, whom no reservation binds."""
+    barred = kept | task.avoid if task.avoid else kept
     accepts: Callable[[Host], bool] | None = None
-    if task.avoid or kept or task.needs not in (work.cluster.offered_by_all or ()):
+    if task.needs not in (work.cluster.offered_by_all or ()):
 
         def accepts(host: Host) -> bool:
-            return task.needs in host.offers and host.id not in task.avoid and host.id not in kept
+            return task.needs in host.offers
 
-    return Ask(gpu_type, task.region, task.host_num, task.host_gpu_num, caps, accepts)
+    return Ask(gpu_type, task.region, task.host_num, task.host_gpu_num, caps, barred, accepts)
 
 
 def _end_slices(work: Work, task: Waiting, asks: list[Ask]) -> bool:

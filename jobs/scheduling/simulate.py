@@ -51,7 +51,7 @@ class Simulator:
         self.cluster = Cluster(Ledger(setup.quotas, high_unlimited=not setup.quotas))
         for row in setup.hosts:
             self.cluster.add_host(row)
-        self.queue = Queue(self.policy, by_user=setup.capped)
+        self.queue = Queue(self.policy)
         self.accounts = Accounts(self.policy.fair_half_life_s, 0.0)
         self.reservations: list[Reservation] = []
         self.jobs: dict[int, Job] = {}
@@ -361,8 +361,7 @@ class Simulator:
             self.cluster.replace(runner, dataclasses.replace(runner, hosts=hosts))
 
     def _quota(self, row: Quota) -> None:
-        self.cluster.ledger.high_unlimited = False
-        self.cluster.ledger.rows.setdefault((row.business, row.gpu_type), {})[row.region] = row
+        self.cluster.ledger.set_row(row)
 
     # For those who watch
 

@@ -2,11 +2,11 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import Literal, NamedTuple
+from typing import Literal
 
 from jobs.scheduling.cluster_state import Cluster, Host
 from jobs.scheduling.fair import Accounts
-from jobs.scheduling.order import Group, Line, Queue
+from jobs.scheduling.order import Cause, Group, Line, Queue
 from jobs.scheduling.preemption import Preemption, Ranking, is_protected
 from jobs.scheduling.reservation import Binding, Bound, bind, soonest
 from jobs.scheduling.types import (
@@ -23,14 +23,6 @@ from jobs.scheduling.types import (
 )
 
 Class = Literal["high", "elastic"]
-
-
-class Cause(NamedTuple):
-    """Why a task cannot start; `whole`: the rest of its group cannot either."""
-
-    code: str
-    detail: float = 0  # a task or a time, by the code
-    whole: bool = True
 
 
 @dataclass(slots=True)
@@ -59,11 +51,7 @@ class Work:
     started: set[int] = field(default_factory=set)
     wake_at: float = float("inf")
     lines: dict[Line, LineState] = field(default_factory=dict)
-    failed: set[object] = field(
-        default_factory=set
-    )  # what found no place in this pass, and would not later in it
-    waiting_groups: list[tuple[Group, int, Cause]] = field(default_factory=list)  # group, from which entry on
-    waiting_tasks: dict[int, tuple[Group, Cause]] = field(default_factory=dict)  # single ones
+    waiting_tasks: dict[int, Cause] = field(default_factory=dict)  # of single ones; groups know their own
     wanted: dict[tuple[int, int], int] | None = (
         None  # cards by (business, type) that waiting high tasks will take
     )
@@ -147,7 +135,10 @@ class Work:
 
     def line_of(self, group: Group) -> LineState:
         """Return the state of the group's line."""
-        return self.lines.setdefault(group.line, LineState())
+        line = self.lines.get(group.line)
+        if line is None:
+            line = self.lines[group.line] = LineState()
+        return line
 
     def kept_hosts(self, group: Group, task: Waiting) -> frozenset[int]:
         """Return the hosts that the task must leave to the head of its line."""

@@ -307,6 +307,18 @@ def test_an_instance_whose_secrets_cannot_be_read_is_not_started_and_stops_no_ot
     assert [one["id"] for one in agent.sync()["instances"]] == [str(other)]
 
 
+@pytest.mark.parametrize("phase", ["", "starting"])
+def test_an_order_to_end_comes_down_though_the_secrets_cannot_be_read(
+    agent: Agent, host: Host, phase: str, settings: Settings
+) -> None:
+    pk = launch(host, secrets={"KEY": "hunter2"})
+    seen = [instance(pk, phase)] if phase else []
+    agent.sync(instances=seen)
+    settings.VAULT_KEYS = ["A" * 43 + "="]
+    agents.stop([1])
+    assert [(one["id"], one["run"]) for one in agent.sync(instances=seen)["instances"]] == [(str(pk), False)]
+
+
 def test_what_was_stopped_is_to_be_ended_and_the_version_says_so(agent: Agent, host: Host) -> None:
     pk = launch(host)
     before = agent.sync(instances=[instance(pk)])

@@ -4,10 +4,12 @@ import threading
 from datetime import timedelta
 
 import pytest
+from cryptography.fernet import Fernet
 from django.db import IntegrityError, connection, transaction
 from django.utils import timezone
-from pytest_django import DjangoAssertNumQueries
+from pytest_django import DjangoAssertNumQueries, Settings
 
+from cluster import vault
 from cluster.models import Card, CardLease, Host, Instance
 from jobs import services
 from jobs.engine import lease, passes, snapshot
@@ -254,3 +256,17 @@ def test_past_elastic_use_decays_by_half_in_a_half_life(world: World) -> None:
         )
     (usage,) = snapshot.load(now.timestamp(), 3600).snapshot.usage
     assert usage.card_s == pytest.approx(200 + 100 + 50)
+
+
+def test_a_task_whose_secrets_cannot_be_read_says_so_and_stops_no_other(
+    world: World, settings: Settings
+) -> None:
+    world.business("ads", P40=16)
+    world.host("h1")
+    lost = world.task(secrets=vault.seal({"env.KEY": "hush"}))
+    settings.VAULT_KEYS = [Fernet.generate_key().decode()]
+    other = world.task()
+    assert after_pass(lost, other) == ["starting", "starting"]
+    commands = {row.gang: row.spec["command"] for row in Instance.objects.all()}
+    assert "secrets of this task cannot be read" in commands[world.attempt(lost).pk]
+    assert commands[world.attempt(other).pk] == "true"

@@ -3,6 +3,7 @@
 from typing import Any
 
 import pytest
+from django.db import transaction
 
 from cluster.models import Instance
 from jobs import lifecycle, services
@@ -125,8 +126,11 @@ def test_the_verbs_that_are_offered_are_the_ones_that_work(world: World, task: T
         "retry": services.retry,
     }
     offered = services.allowed(task)
-    for name in verbs.keys() - offered - {"stop", "hold", "release"}:
+    second_click = {"stopping": {"stop"}, "held": {"hold"}, "queued": {"release"}}.get(state, set())
+    for name in sorted(verbs.keys() - offered - second_click):
         with pytest.raises(services.Conflict):
             verbs[name](task, task.user)
-    for name in sorted(offered & verbs.keys(), reverse=True)[:1]:
-        verbs[name](task, task.user)
+    for name in sorted(offered & verbs.keys()):
+        with transaction.atomic():
+            verbs[name](task, task.user)
+            transaction.set_rollback(True)

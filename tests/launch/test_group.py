@@ -80,6 +80,25 @@ def test_a_program_ends_when_its_parent_is_killed_and_its_lock_is_free_then(here
     assert locks.is_free(lock, wait_s=5)
 
 
+def test_down_while_the_group_is_being_started_signals_the_start_and_nobody_else(here: Places) -> None:
+    with subprocess.Popen(["/bin/sleep", "60"]) as stranger:
+        group.group_lock(here).write_text(f"{stranger.pid}\n")  # the last supervisor's id, another's by now
+        code = (
+            "import sys, time; from pathlib import Path; from launch import group; from launch.places import Places; "
+            "data = Path(sys.argv[1]); "
+            "held = group.take(Places(data=data, run=data / 'run', bind='', port=1)); "
+            "print('held', flush=True); time.sleep(60)"
+        )
+        command = [sys.executable, "-c", code, str(here.data)]
+        with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE) as start:
+            assert start.stdout
+            assert start.stdout.readline() == b"held\n"
+            assert group.stop(here)
+            assert start.wait() == -signal.SIGTERM
+        assert stranger.poll() is None
+        stranger.kill()
+
+
 def test_a_program_gets_its_own_environment_and_umask(here: Places, tmp_path: Path) -> None:
     out = str(tmp_path / "out")
     script = f"import os; open({out!r}, 'w').write(repr((os.environ.get('A'), os.environ.get('B'))))"

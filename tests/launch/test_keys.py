@@ -25,6 +25,15 @@ def test_a_missing_secret_is_added_and_the_others_stay(tmp_path: Path) -> None:
     assert made["join_token"]
 
 
+def test_keys_that_are_gone_are_not_made_anew_beside_a_database(tmp_path: Path) -> None:
+    (tmp_path / "taiji.sqlite3").touch()
+    with pytest.raises(Refusal, match="restore it from a backup"):
+        keys.ensure(tmp_path)
+    assert not (tmp_path / "secrets.json").exists()
+    (tmp_path / "secrets.json").write_text("{}")
+    assert keys.ensure(tmp_path)["vault_keys"]
+
+
 def test_a_broken_file_of_secrets_is_refused_and_not_written_over(tmp_path: Path) -> None:
     (tmp_path / "secrets.json").write_text("{")
     with pytest.raises(Refusal, match="restore it from a backup"):

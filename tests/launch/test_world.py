@@ -87,6 +87,14 @@ def test_a_second_start_makes_no_second_operator_and_leaves_the_files(tmp_path: 
 
 
 @pytest.mark.django_db
+def test_an_admin_who_is_no_operator_any_more_stops_no_start(tmp_path: Path) -> None:
+    User.objects.create_user("admin")
+    first_start.make_operator(tmp_path)
+    assert not User.objects.filter(is_superuser=True).exists()
+    assert not (tmp_path / "admin-password").exists()
+
+
+@pytest.mark.django_db
 def test_the_quotas_of_the_small_world_add_up_to_its_cards() -> None:
     call_command("setup_world", "P40:8", "M40:4", verbosity=0)
     assert Region.objects.count() == 1

@@ -7,7 +7,7 @@ import pytest
 from asgiref.sync import async_to_sync, sync_to_async
 from asgiref.testing import ApplicationCommunicator
 from channels.routing import URLRouter
-from django.contrib.auth.models import AnonymousUser
+from django.contrib.auth.models import AnonymousUser, User
 from django.test import Client
 
 from cluster import hints
@@ -143,8 +143,9 @@ def test_a_socket_without_news_and_without_redis_still_beats(
 
 
 @pytest.mark.django_db(transaction=True)
+@pytest.mark.parametrize("how", ["left the business", "was put out"])
 def test_who_may_see_a_task_no_more_is_told_no_more(
-    world: World, task: Task, monkeypatch: pytest.MonkeyPatch
+    world: World, task: Task, how: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(live, "BEAT_S", 0.05)
     monkeypatch.setattr(live, "RECHECK_S", 0.2)
@@ -154,7 +155,10 @@ def test_who_may_see_a_task_no_more_is_told_no_more(
         page = Socket(user, f"topic=task.{task.pk}")
         assert await page.open()
         assert await page.told() == {"changed": []}
-        await sync_to_async(Member.objects.filter(user=user).delete)()
+        if how == "was put out":
+            await sync_to_async(User.objects.filter(pk=user.pk).update)(is_active=False)
+        else:
+            await sync_to_async(Member.objects.filter(user=user).delete)()
         await page.ends()
 
     async_to_sync(listen)()

@@ -92,6 +92,30 @@ def test_the_fewest_cards_are_left_free_then_the_fewest_evicted() -> None:
     assert set(plan.evicted) == {"e2"}
 
 
+def test_a_host_not_wholly_filled_goes_first_even_where_more_is_left_free() -> None:
+    rows = [
+        host("h1"),
+        host("h2"),
+        elastic("e1", h1=4),
+        elastic("e2", h1=4),
+        task("x").high().on(h2=3),
+        elastic("e3", h2=5),
+    ]
+    assert set(decide_on(*rows, task("a").high().asks(4), now=NOW).evicted) == {"e3"}
+
+
+def test_fewest_left_free_goes_before_fewest_evicted() -> None:
+    rows = [
+        host("h1"),
+        host("h2"),
+        host("h3"),
+        task("x").high().on(h1=4, h2=2, h3=4),
+        elastic("gang", h1=4, h3=4),
+        elastic("single", h2=6),
+    ]
+    assert set(decide_on(*rows, task("a").high().asks(4), now=NOW).evicted) == {"gang"}
+
+
 def test_a_whole_gang_counts_with_its_cards_elsewhere() -> None:
     rows = [
         host("h1"),
@@ -239,6 +263,41 @@ def test_a_kept_place_goes_before_any_running_task() -> None:
     assert plan.evicted == {"kept": "keeping"}
 
 
+def test_a_business_ends_its_own_kept_place_where_it_needs_the_quota() -> None:
+    kept = task("kept").high().on(h1=4).with_(keeping=True)
+    rows = [host("h1"), host("h2"), kept, quota("A", "P40", 8)]
+
+    plan = decide_on(*rows, task("a").high().asks(8))
+
+    assert plan.evicted_for == {"kept": "a"}
+    assert plan.evicted == {"kept": "keeping"}
+    assert sum(plan.claims["a"].values()) == 8
+    assert decide_on(*rows, task("a").high().asks(4)).evicted == {}
+    assert decide_on(*rows, task("a").high().asks(9)).evicted == {}
+
+
+def test_whoever_waits_for_a_kept_place_starts_when_its_quota_is_back() -> None:
+    going = task("kept").high().on(h1=4).with_(keeping=True, leaving_since=NOW)
+    rows = [
+        host("h1"),
+        host("h2"),
+        quota("A", "P40", 8),
+        task("a").high().asks(8),
+        claim("a", h2=8, made_at=NOW),
+    ]
+
+    assert decide_on(*rows, going, now=NOW + 1).waits == {"a": "leaving"}
+    assert decide_on(*rows, now=NOW + 1).starts.keys() == {"a"}
+
+
+def test_only_as_many_kept_places_end_as_the_quota_needs() -> None:
+    kept = [task(f"kept{n}").high().on(h1=2).with_(keeping=True) for n in range(3)]
+
+    plan = decide_on(host("h1"), host("h2"), *kept, task("a").high().asks(4), quota("A", "P40", 8))
+
+    assert plan.evicted == {"kept0": "keeping"}
+
+
 def test_a_task_avoids_the_host_where_it_failed() -> None:
     plan = decide_on(host("h1"), host("h2"), task("a").high().with_(avoid=["h1"]))
 
@@ -326,6 +385,22 @@ class TestHeldCards:
         ]
         assert decide_on(*rows, now=NOW + 119).plan.wake_at == NOW + 120
         assert decide_on(*rows, now=NOW + 120).claims == {}
+
+    def test_a_lapsed_claim_is_planned_anew_on_what_still_leaves(self) -> None:
+        rows = [
+            host("h1"),
+            elastic("e1", h1=8).with_(leaving_since=NOW + 60),
+            task("a").high().asks(8),
+            claim("a", h1=8, made_at=NOW),
+        ]
+        assert [c.made_at for c in decide_on(*rows, now=NOW + 119).plan.claims] == [NOW]
+        assert [c.made_at for c in decide_on(*rows, now=NOW + 120).plan.claims] == [NOW + 120]
+
+    def test_a_claim_falls_when_a_card_of_its_host_breaks(self) -> None:
+        rows = [host("h1").without(0), host("h2"), task("a").high().asks(8), claim("a", h1=8, made_at=NOW)]
+
+        assert list(decide_on(*rows, now=NOW).starts["a"]) == ["h2"]
+        assert decide_on(*rows, elastic("e", h2=8), now=NOW).evicted == {"e": "victim"}
 
     def test_the_older_claim_on_a_host_counts_its_cards_first(self) -> None:
         rows = [

@@ -277,6 +277,16 @@ class TestHeadOfLine:
         assert plan.starts.keys() == {"short"}
         assert plan.waits == {"big": "no_room", "long": "kept_for_head"}
 
+    def test_a_longer_task_before_it_does_not_keep_a_short_one_out(self) -> None:
+        rows = [
+            host("h1"),
+            task("x").high().of("B").on(h1=4).since(0).with_(time_limit=NOW + 100),
+            task("big").high().asks(8).at(0),
+            task("long").high().asks(2).at(1).with_(time_limit=101.0),
+            task("short").high().asks(2).at(2).with_(time_limit=100.0),
+        ]
+        assert decide_on(*rows, now=NOW).starts.keys() == {"short"}
+
     def test_the_host_where_it_can_start_soonest_is_reserved(self) -> None:
         rows = [
             host("h1"),
@@ -344,6 +354,16 @@ class TestAutos:
             task("waits").high().asks(8).at(5),
         ]
         assert decide_on(*rows, now=NOW).promoted == set()
+
+    def test_a_waiting_auto_leaves_freed_quota_to_a_waiting_high_task(self) -> None:
+        rows = [
+            host("h1"),
+            task("x").high().on(h1=4),
+            quota("A", "P40", 8),
+            task("high").high().asks(8).at(5),
+            task("auto").auto().asks(4).at(1),
+        ]
+        assert decide_on(*rows, now=NOW).classes == {"auto": "elastic"}
 
     def test_autos_turn_high_by_first_submission_waiting_ones_included(self) -> None:
         rows = [

@@ -164,6 +164,24 @@ def test_a_type_without_quota_is_passed_over() -> None:
     assert plan.evicted.keys() == {"e"}
 
 
+def test_a_business_without_quota_on_a_type_speaks_for_itself_alone() -> None:
+    rows = [
+        host("m1").cards("M40", 8),
+        host("p1").cards("P40", 8),
+        task("x").high().of("B").on(p1=8),
+        quota("A", "P40", 8),
+        quota("B", "M40", 8),
+        quota("B", "P40", 8),
+    ]
+    ours = task("a").high().asks(8).on_type("M40,P40").at(1)
+    theirs = task("b").high().of("B").asks(8).on_type("M40,P40").at(2)
+
+    plan = decide_on(*rows, ours, theirs)
+
+    assert plan.waits == {"a": "no_room"}
+    assert list(plan.starts["b"]) == ["m1"]
+
+
 def test_a_gang_never_mixes_types() -> None:
     rows = [
         host("h1").cards("P40", 2),
