@@ -4,8 +4,9 @@ from datetime import UTC, datetime
 from typing import Any
 
 import pytest
+from cryptography.fernet import Fernet
 from django.contrib.auth.models import User
-from pytest_django import DjangoAssertNumQueries
+from pytest_django import DjangoAssertNumQueries, Settings
 
 from cluster import vault
 from cluster.models import Card, Host
@@ -216,7 +217,7 @@ def test_a_clone_whose_secrets_cannot_be_read_any_more_asks_for_them(
     origin = _task(ann, world, **{"env.KEY": "hush"})
     settings.VAULT_KEYS = [Fernet.generate_key().decode()]
     document = doc(env={"KEY": {"secret": True}})
-    with pytest.raises(Invalid) as refusal:
+    with pytest.raises(config.Invalid) as refusal:
         config.read(document, user=ann, origin=origin)
     assert [fault.field for fault in refusal.value.faults] == ["env.KEY"]
 

@@ -10,7 +10,7 @@ from launch.places import ROOT
 
 def options_of(url: str) -> dict[str, object]:
     """Return the database options of a process that is started with this address."""
-    code = "import json; from taiji_site import settings; print(json.dumps(settings.DATABASES['default']['OPTIONS']))"
+    code = "import json; from taiji_site import settings as s; print(json.dumps(s.DATABASES['default']['OPTIONS']))"
     done = subprocess.run(
         [sys.executable, "-c", code],
         cwd=ROOT,

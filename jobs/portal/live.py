@@ -64,7 +64,7 @@ class Live(AsyncWebsocketConsumer):
 
 def _may_listen_now(user: AnyUser, topics: list[str]) -> bool:
     """Ask anew: the user of a socket is as he was when it was opened, also when he was put out since."""
-    current = User.objects.filter(pk=user.pk).first()
+    current = User.objects.filter(pk=user.pk or 0).first()
     return current is not None and may_listen(current, topics)
 
 

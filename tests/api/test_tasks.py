@@ -110,7 +110,6 @@ def test_a_preview_names_no_users_of_other_businesses(ann: Caller, outsider: Cal
     tasks = [world.task("search", "zoe", cards=8, wanted_class="elastic", state="running") for _ in "12"]
     for task, host in zip(tasks, ("h1", "h2"), strict=True):
         run(task, host, *range(8), task_class="elastic")
-        Host.objects.update(offers=["process"])
     said = ann.post("tasks/preview/", doc(GPUName="P40", host_gpu_num=8)).json()
     assert said["verdict"] == "starts_after_evicting"
     assert [(row["business"], row["user"]) for row in said["evicts"]] == [("search", None)]

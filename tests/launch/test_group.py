@@ -84,9 +84,9 @@ def test_down_while_the_group_is_being_started_signals_the_start_and_nobody_else
     with subprocess.Popen(["/bin/sleep", "60"]) as stranger:
         group.group_lock(here).write_text(f"{stranger.pid}\n")  # the last supervisor's id, another's by now
         code = (
-            "import sys, time; from pathlib import Path; from launch import group; from launch.places import Places; "
+            "import sys, time; from pathlib import Path; from launch import group, places; "
             "data = Path(sys.argv[1]); "
-            "held = group.take(Places(data=data, run=data / 'run', bind='', port=1)); "
+            "held = group.take(places.Places(data=data, run=data / 'run', bind='', port=1)); "
             "print('held', flush=True); time.sleep(60)"
         )
         command = [sys.executable, "-c", code, str(here.data)]
