@@ -45,10 +45,6 @@ class Config:
     time_limit_s: int | None
     checkpoint_interval_s: int | None
     not_before: datetime | None
-    start_command: str
-    exit_command: str
-    start_in_all: bool
-    env: dict[str, str]  # without the secret ones
     document: dict[str, Any]
     secrets: dict[str, str]  # by path, such as env.AWS_SECRET
 
@@ -112,10 +108,6 @@ def _config(
         time_limit_s=values.get("time_limit"),
         checkpoint_interval_s=values.get("checkpoint_interval"),
         not_before=datetime.fromisoformat(not_before) if not_before else None,
-        start_command=values["start_cmd"],
-        exit_command=values.get("exit_cmd", ""),
-        start_in_all=values["exec_start_in_all_mpi_pods"],
-        env={name: value for name, value in values.get("env", {}).items() if isinstance(value, str)},
         document=values,
         secrets=secrets,
     )

@@ -68,7 +68,9 @@ def _run_all(pytest: list[str], env: dict[str, str]) -> int:
     report = Report()
     for name, module in CHECKS.items():
         report.run(name, module, env)
-    report.run("tests on SQLite", [*pytest, *SHARED, "-m", "not system"], env)
+    report.run("tests on SQLite", [*pytest, *SHARED, "-m", "not system and not browser"], env)
+    # In processes of their own: a driven browser keeps an event loop, and tests that run one cannot.
+    report.run("tests in a browser", [*pytest, *SHARED, "-m", "browser"], env)
     with postgres.server() as url:
         on_postgres = [*pytest, *SHARED, "--only-database", "-m", "not system and not browser"]
         report.run("tests on PostgreSQL", on_postgres, env | {"DATABASE_URL": url})

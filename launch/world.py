@@ -24,7 +24,10 @@ class World:
 
 
 def read(here: Places, *, empty: bool) -> World:
-    """Return what the first start decided, or decide it: later starts add no world and change no cards."""
+    """Return what the first start decided, or decide it.
+
+    Later starts add no world, and change the agents only where TAIJI_SIMULATE names others.
+    """
     path = here.data / "world.json"
     simulate = os.environ.get("TAIJI_SIMULATE", "").strip()
     if path.exists():

@@ -43,7 +43,8 @@ def test_a_short_document_gets_every_default(ann: User) -> None:
     assert (read.business.flag, read.user, read.wanted_class) == ("ads", ann, "high")
     assert (read.host_num, read.host_gpu_num, read.priority) == (1, 1, Priority.MEDIUM)
     assert [gpu_type.name for gpu_type in read.gpu_types] == ["P40", "M40"]
-    assert (read.pull_up, read.keep_alive, read.start_in_all, read.retry_limit) == (False, False, False, 0)
+    assert (read.pull_up, read.keep_alive, read.retry_limit) == (False, False, 0)
+    assert read.document["exec_start_in_all_mpi_pods"] is False
     assert (read.region, read.time_limit_s, read.checkpoint_interval_s, read.not_before) == (
         None,
         None,
@@ -77,13 +78,17 @@ def test_a_full_document_is_taken_in_every_field(ann: User) -> None:
         user=ann,
     )
     assert (read.wanted_class, read.host_num, read.host_gpu_num, read.task_flag) == ("elastic", 2, 8, "训练")
-    assert (read.pull_up, read.keep_alive, read.start_in_all, read.retry_limit) == (True, True, True, 3)
+    assert (read.pull_up, read.keep_alive, read.retry_limit) == (True, True, 3)
     assert (read.time_limit_s, read.checkpoint_interval_s) == (7200, 600)
     assert read.not_before == datetime(2030, 1, 1, tzinfo=UTC)
-    assert (read.env, read.secrets) == ({"A": "1"}, {"env.B": "hush"})
+    assert read.document["env"] == {"A": "1", "B": {"secret": True}}
+    assert read.secrets == {"env.B": "hush"}
     assert read.region
-    assert (read.region.name, read.priority, read.exit_command) == ("SZ", Priority.HIGH, "save")
-    assert (read.document["GPUName"], read.document["tags"]) == ("P40", ["a"])
+    assert (read.region.name, read.priority) == ("SZ", Priority.HIGH)
+    said = {
+        name: read.document[name] for name in ("GPUName", "tags", "exit_cmd", "exec_start_in_all_mpi_pods")
+    }
+    assert said == {"GPUName": "P40", "tags": ["a"], "exit_cmd": "save", "exec_start_in_all_mpi_pods": True}
 
 
 def test_a_normal_form_reads_as_itself(ann: User) -> None:

@@ -88,6 +88,15 @@ def _url(text: str) -> str:
     return text.rstrip("/")
 
 
+def warn_of_clear_text(url: str) -> None:
+    """Say that tokens and secrets can be read on the way, where the platform is called over HTTP elsewhere."""
+    parts = urlsplit(url)
+    if parts.scheme == "http" and parts.hostname not in {"localhost", "127.0.0.1", "::1"}:
+        log.warning(
+            "%s is no https: this host's token and the secrets of tasks cross the network in clear.", url
+        )
+
+
 def _group(text: str) -> tuple[str, int]:
     name, _, number = text.rpartition(":")
     if not name or not number.isdecimal():
@@ -139,6 +148,7 @@ def main() -> None:
     options = arguments().parse_args()
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s")
     logging.getLogger("httpx").setLevel(logging.WARNING)  # else a line for every call
+    warn_of_clear_text(options.url)
     held = lock(options.state)
     try:
         asyncio.run(serve(options))

@@ -3,7 +3,7 @@
 from collections import defaultdict
 from typing import Any
 
-from django.db.models import Q
+from django.db.models import F, Q
 from django.utils import timezone
 from drf_spectacular.utils import extend_schema
 from rest_framework.request import Request
@@ -78,7 +78,7 @@ class Quotas(APIView):
         mine = list(access.businesses_of(request.user).values_list("id", flat=True))
         used = use.by_business(mine)
         quotas = Quota.objects.filter(business__in=mine).select_related("business", "gpu_type", "region")
-        order = ("business__flag", "gpu_type__name", "region__name", "id")
+        order = ("business__flag", "gpu_type__name", F("region__name").asc(nulls_first=True), "id")
         return Response([_quota(quota, used) for quota in quotas.order_by(*order)])
 
 

@@ -10,6 +10,7 @@ from cryptography.fernet import InvalidToken
 from cluster import vault
 from cluster.executors.base import NewInstance
 from cluster.models import Card, Host
+from jobs.engine.snapshot import policy
 from jobs.models import Task
 from jobs.scheduling.types import Start
 
@@ -29,16 +30,18 @@ class Places:
 
     hosts: dict[int, tuple[str, str]]  # id → name, address
     cards: dict[tuple[int, int], int]  # (host, number) → card id
+    grace_s: float  # from the exit command's start to KILL, by the policy in force
 
 
 def places(starts: Iterable[Start]) -> Places:
-    """Look up the hosts and cards of `starts` in two queries."""
+    """Look up the hosts and cards of `starts`, and the policy, in three queries."""
     ids = {host for start in starts for host in start.numbers}
     hosts = Host.objects.filter(pk__in=ids).values_list("id", "name", "address")
     cards = Card.objects.filter(host__in=ids).values_list("host_id", "index", "id")
     return Places(
         hosts={pk: (name, address or name) for pk, name, address in hosts},
         cards={(host, index): pk for host, index, pk in cards},
+        grace_s=policy().exit_grace_s,
     )
 
 
@@ -80,7 +83,7 @@ def _shared(task: Task, attempt_id: int, number: int, start: Start, where: Place
     return {
         "label": f"{task.pk} {task.task_flag} #{number}",
         "exit_command": document.get("exit_cmd", ""),
-        "grace_s": 30,
+        "grace_s": where.grace_s,
         "env": plain_env(document.get("env", {})),
         "storage": f"business-{task.business_id}",
         "task_dir": f"task-{task.pk}",

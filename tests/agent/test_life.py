@@ -59,20 +59,21 @@ def test_the_exit_command_runs_beside_the_process_which_is_told_to_end_after_it(
     assert (gone["exit_code"], gone["by_itself"]) == (7, False)
     lines = platform.log_has(instance, b"term").split()
     assert [line for line in lines if line != b"Terminated"] == b"up exit 0 beside done term".split()
-    assert took_s < 2  # long before its 20 s are over
+    assert took_s < 10  # long before its 20 s are over
 
 
 def test_a_process_that_ignores_term_is_killed_when_its_grace_is_over(platform: Platform) -> None:
     _, gone, took_s = ended(platform, f"trap '' TERM; echo up; {LOOP}")
     assert (gone["exit_code"], gone["exit_signal"], gone["by_itself"]) == (None, signal.SIGKILL, False)
-    assert 1.0 <= took_s < 2.0
+    assert took_s >= 1.0
 
 
 def test_an_exit_command_that_never_returns_spends_the_one_grace(platform: Platform) -> None:
     command = f"trap 'echo term; exit 0' TERM; echo up; {LOOP}"
-    instance, gone, took_s = ended(platform, command, exit_command="trap '' TERM; sleep 30; echo late")
+    late = "trap '' TERM; sleep 30; echo late"
+    instance, gone, took_s = ended(platform, command, exit_command=late, grace_s=3)
     assert gone["exit_code"] == 0  # it was told before the end, and had time to obey
-    assert 1.0 <= took_s < 2.0
+    assert 3.0 <= took_s < 6.0  # one grace, not two
     assert b"term" in platform.log_has(instance, b"term")
 
 
@@ -88,27 +89,27 @@ def test_telling_it_to_end_twice_runs_the_exit_command_once(platform: Platform) 
     assert platform.logs[instance].count(b"leaving") == 1
 
 
+# No other run of these tests sleeps so long: a sleep that cleared its environment is known by that alone.
+SLEEP_S = 100_000 + os.getpid()
 ESCAPEES = (
     "setsid sh -c 'trap \"\" TERM; while :; do sleep 0.1; done' & "
-    "(setsid setsid sh -c '(sleep 1000 &)' &) ; "
-    "env -i setsid sleep 1001 & (env -i sleep 1002 &); "
+    f"(setsid setsid sh -c '(sleep {SLEEP_S} &)' &) ; "
+    f"env -i setsid sleep {SLEEP_S} & (env -i sleep {SLEEP_S} &); "
 )
 
 
 def test_what_escaped_into_other_sessions_ends_with_the_instance(platform: Platform) -> None:
-    before = sleepers()
     ended(platform, ESCAPEES + "sleep 0.2; echo up; wait")
-    assert sleepers() == before
+    assert sleepers() == set()
 
 
 def test_what_a_finished_command_left_behind_ends_before_its_end_is_reported(platform: Platform) -> None:
-    before = sleepers()
     instance = new_id()
     platform.want(instance, spec(ESCAPEES + "sleep 0.2; exit 5"))
     gone = platform.phase(instance, "gone")
     assert (gone["exit_code"], gone["by_itself"]) == (5, True)
     assert marked(instance) == []
-    assert sleepers() == before
+    assert sleepers() == set()
 
 
 def sleepers() -> set[str]:
@@ -116,7 +117,7 @@ def sleepers() -> set[str]:
     found = set()
     for path in Path("/proc").glob("[0-9]*/cmdline"):
         try:
-            if re.match(rb"sleep\x00100\d\x00", path.read_bytes()):
+            if re.match(rb"sleep\x00%d\x00" % SLEEP_S, path.read_bytes()):
                 found.add(path.parent.name)
         except OSError:
             continue
@@ -263,15 +264,15 @@ def test_nothing_starts_while_a_stray_lives(platform: Platform, host: Machine) -
 
 
 def test_a_keeper_that_is_killed_leaves_nothing_running(platform: Platform, host: Machine) -> None:
-    before = sleepers()
     instance = new_id()
-    platform.want(instance, spec("env -i sleep 1003 & setsid sleep 1004 & sleep 0.1; echo up; wait"))
+    command = f"env -i sleep {SLEEP_S} & setsid sleep {SLEEP_S} & sleep 0.1; echo up; wait"
+    platform.want(instance, spec(command))
     platform.log_has(instance, b"up")
-    assert len(sleepers()) == len(before) + 2
+    assert len(sleepers()) == 2
     os.kill(keeper_of(host, instance), signal.SIGKILL)
     gone = platform.phase(instance, "gone")
     assert (gone["exit_code"], gone["by_itself"], gone["detail"]) == (None, None, "keeper lost")
-    assert (marked(instance), sleepers()) == ([], before)
+    assert (marked(instance), sleepers()) == ([], set())
 
 
 def keeper_of(host: Machine, instance: str) -> int:

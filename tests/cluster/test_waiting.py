@@ -17,6 +17,7 @@ from tests.cluster.words import Agent, instance, launch
 from tests.world import World
 
 pytestmark = pytest.mark.django_db(transaction=True)
+LONG_S = 20.0  # of waits that news has to end: so long that the slowest machine tells the two apart
 
 
 def timed(call: Callable[[], Awaitable[Any]]) -> tuple[float, Any]:
@@ -31,8 +32,8 @@ def timed(call: Callable[[], Awaitable[Any]]) -> tuple[float, Any]:
 
 
 async def meanwhile(agent: Agent, happens: Callable[[], Any], **report: Any) -> tuple[float, dict[str, Any]]:
-    """Let the agent wait 5 s for news; half a second later something happens. Return when it was answered."""
-    waiting = asyncio.create_task(agent.async_sync(wait_s=5, **report))
+    """Let the agent wait long for news; half a second later something happens. Return when it was answered."""
+    waiting = asyncio.create_task(agent.async_sync(wait_s=LONG_S, **report))
     await asyncio.sleep(0.5)
     assert not waiting.done()
     await sync_to_async(happens)()
@@ -52,26 +53,26 @@ def agent(world: World) -> Agent:
 def test_without_news_it_waits_its_time_and_says_the_same(agent: Agent, valkey: str) -> None:
     have = agent.sync()["version"]
     took, answer = timed(lambda: agent.async_sync(have=have, wait_s=0.5))
-    assert 0.4 < took < 2
+    assert took > 0.4
     assert answer["version"] == have
 
 
 def test_what_is_news_to_the_agent_is_told_at_once(agent: Agent) -> None:
-    took, _ = timed(lambda: agent.async_sync(have="older", wait_s=5))
-    assert took < 1
+    took, _ = timed(lambda: agent.async_sync(have="older", wait_s=LONG_S))
+    assert took < LONG_S / 2
 
 
 def test_without_redis_a_wait_is_a_wait(agent: Agent) -> None:
     have = agent.sync()["version"]
     took, answer = timed(lambda: agent.async_sync(have=have, wait_s=0.5))
-    assert 0.4 < took < 2
+    assert took > 0.4
     assert answer["version"] == have
 
 
 def test_a_launch_answers_who_waits(agent: Agent, valkey: str) -> None:
     have = agent.sync()["version"]
     took, answer = async_to_sync(meanwhile)(agent, lambda: launch(agent.host, 3), have=have)
-    assert took < 0.5
+    assert took < LONG_S / 2
     assert [one["run"] for one in answer["instances"]] == [True]
 
 
@@ -79,7 +80,7 @@ def test_a_stop_answers_who_waits(agent: Agent, valkey: str) -> None:
     on_it = [instance(launch(agent.host, 3))]
     have = agent.sync(instances=on_it)["version"]
     took, answer = async_to_sync(meanwhile)(agent, lambda: agents.stop([3]), have=have, instances=on_it)
-    assert took < 0.5
+    assert took < LONG_S / 2
     assert [one["run"] for one in answer["instances"]] == [False]
 
 
@@ -113,8 +114,8 @@ def test_what_happens_between_the_report_and_the_wait_is_not_lost(
         return answer
 
     monkeypatch.setattr(sync, "desired", then_launch)
-    took, answer = timed(lambda: agent.async_sync(have=have, wait_s=5))
-    assert took < 1
+    took, answer = timed(lambda: agent.async_sync(have=have, wait_s=LONG_S))
+    assert took < LONG_S / 2
     assert len(answer["instances"]) == 1
 
 
@@ -126,7 +127,7 @@ def test_a_newer_report_ends_the_wait_of_an_older_one(
     monkeypatch.setattr(agents, "_tell", lambda hosts: None)
 
     async def story() -> None:
-        waiting = asyncio.create_task(agent.async_sync(status=409, have=have, wait_s=5))
+        waiting = asyncio.create_task(agent.async_sync(status=409, have=have, wait_s=LONG_S))
         await asyncio.sleep(0.5)
         pk = await sync_to_async(launch)(agent.host, 3)
         newer = await agent.async_sync(instances=[instance(pk, "starting")])
@@ -145,14 +146,14 @@ def test_a_host_removed_while_it_waits_is_answered(agent: Agent, valkey: str) ->
         agents._tell([agent.host.pk])
 
     took, _ = async_to_sync(meanwhile)(agent, remove, have=have, status=409)
-    assert took < 0.5
+    assert took < LONG_S / 2
 
 
 def test_who_hangs_up_is_forgotten(agent: Agent, valkey: str) -> None:
     have = agent.sync()["version"]
 
     async def story() -> None:
-        waiting = asyncio.create_task(agent.async_sync(have=have, wait_s=5))
+        waiting = asyncio.create_task(agent.async_sync(have=have, wait_s=LONG_S))
         await asyncio.sleep(0.5)
         assert hub._hub()._listeners
         waiting.cancel()

@@ -258,6 +258,15 @@ def test_past_elastic_use_decays_by_half_in_a_half_life(world: World) -> None:
     assert usage.card_s == pytest.approx(200 + 100 + 50)
 
 
+def test_the_policy_says_how_long_an_end_may_take(world: World) -> None:
+    world.business("ads", P40=8)
+    world.host("h1")
+    Policy.objects.create(values={"exit_grace_s": 12})
+    task = world.task()
+    assert after_pass(task) == ["starting"]
+    assert Instance.objects.get(gang=world.attempt(task).pk).spec["grace_s"] == 12
+
+
 def test_a_task_whose_secrets_cannot_be_read_says_so_and_stops_no_other(
     world: World, settings: Settings
 ) -> None:

@@ -25,7 +25,10 @@ def test_a_missing_secret_is_added_and_the_others_stay(tmp_path: Path) -> None:
     assert made["join_token"]
 
 
-def test_keys_that_are_gone_are_not_made_anew_beside_a_database(tmp_path: Path) -> None:
+def test_keys_that_are_gone_are_not_made_anew_beside_a_database(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("TAIJI_VAULT_KEYS", raising=False)
     (tmp_path / "taiji.sqlite3").touch()
     with pytest.raises(Refusal, match="restore it from a backup"):
         keys.ensure(tmp_path)
