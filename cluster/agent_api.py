@@ -186,7 +186,7 @@ def _document(request: HttpRequest) -> Any:
         document = json.loads(request.body)
     except RequestDataTooBig as error:
         raise _refuse(413, "too_big", _("The document is too big.")) from error
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:  # the second: nested too deeply
         raise _refuse(400, "json", _("The body is not JSON: %(error)s.") % {"error": error}) from error
     protocol = reports.protocol_of(document)
     if protocol is None:

@@ -143,9 +143,7 @@ def sweep(now: datetime, lost_after_s: float) -> list[int]:
     A host that never reported is not lost: it never had anything to lose.
     """
     cutoff = now - timedelta(seconds=lost_after_s)
-    silent = Host.objects.filter(lost_since__isnull=True, last_seen_at__lt=cutoff).exclude(
-        state=Host.State.REMOVED
-    )
+    silent = Host.objects.filter(lost_since__isnull=True, last_seen_at__lt=cutoff)
     # One by one: the count of each tells whether it was this call that marked it.
     lost = [pk for pk in silent.values_list("pk", flat=True) if silent.filter(pk=pk).update(lost_since=now)]
     if lost:

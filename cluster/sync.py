@@ -78,10 +78,15 @@ class Desired:
 
 
 def host_of(secret: str) -> Host | None:
-    """Return the host with this token, unless operators removed it."""
-    if not secret:
-        return None
-    return Host.objects.filter(token_hash=inventory.digest(secret)).exclude(state=Host.State.REMOVED).first()
+    """Return the host with this token, unless operators removed it and nothing of ours is left on it.
+
+    Until then a removed host is heard: only it can say when what it still runs is gone.
+    """
+    host = Host.objects.filter(token_hash=inventory.digest(secret)).first() if secret else None
+    if host is None or host.state != Host.State.REMOVED:
+        return host
+    left = Instance.objects.filter(host=host).exclude(phase=Phase.GONE)
+    return host if left.exists() else None
 
 
 def take(host: Host, report: Report, now: datetime) -> Desired:
@@ -204,12 +209,18 @@ def step(known: Known, report: InstanceReport, now: datetime) -> dict[str, Any]:
 
 
 def desired(host_id: int, report: Report) -> Desired:
-    """Return what the host should run now, in answer to `report`; raises Late where a newer one came in."""
-    host = Host.objects.filter(pk=host_id).exclude(state=Host.State.REMOVED)
-    boot, seq = host.values_list("agent_boot", "agent_seq").first() or ("", 0)
+    """Return what the host should run now, in answer to `report`.
+
+    Raises Late where a newer report came in, or the host was removed and nothing of ours is left on it.
+    """
+    host = Host.objects.filter(pk=host_id)
+    boot, seq, state = host.values_list("agent_boot", "agent_seq", "state").first() or ("", 0, "")
     if boot != report.boot or seq > report.seq:
         raise Late
-    return _answer(_known(host_id), report)
+    known = _known(host_id)
+    if state == Host.State.REMOVED and not known:
+        raise Late
+    return _answer(known, report)
 
 
 def _answer(live: dict[uuid.UUID, Known], report: Report) -> Desired:

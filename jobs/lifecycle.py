@@ -1,7 +1,7 @@
 """The life of a task, move by move: compare-and-set on its state, an event each, attempts closed."""
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any
@@ -136,7 +136,6 @@ def order_ends(
     groups: dict[tuple[State, str], dict[int, Order]] = defaultdict(dict)
     for order in orders:
         groups[order.state, order.end.code][order.task] = order
-    now = timezone.now()
     told: dict[int, Order] = {}
     with transaction.atomic():
         for (state, code), group in sorted(groups.items()):
@@ -144,25 +143,20 @@ def order_ends(
             each = {task: order.args for task, order in group.items()}
             moved = move(group, state, to, code=code, actor=actor, attempts=attempts, each=each)
             told |= {task: group[task] for task in moved}
-        rows.update_each(
-            Attempt,
-            {
-                order.attempt: (
-                    order.end.outcome,
-                    order.end.code,
-                    now,
-                    dict(order.end.args),
-                    order.evicted_for,
-                    order.evict_rule,
-                )
-                for order in told.values()
-            },
-            *("ending", "ending_code", "ending_at", "outcome_args", "evicted_for", "evict_rule"),
-        )
         if told:
+            _write_orders(told.values())
             agents.stop([order.attempt for order in told.values()])
             hints.wake_pass()
     return set(told)
+
+
+def _write_orders(orders: Collection[Order]) -> None:
+    now = timezone.now()
+    ends = {order.attempt: (order.end.outcome, order.end.code, now, dict(order.end.args)) for order in orders}
+    rows.update_each(Attempt, ends, "ending", "ending_code", "ending_at", "outcome_args")
+    # One that is stopped while it leaves was evicted all the same: for whom and by which rule stays written.
+    whom = {order.attempt: (order.evicted_for, order.evict_rule) for order in orders if order.evict_rule}
+    rows.update_each(Attempt, whom, "evicted_for", "evict_rule")
 
 
 def order_end(attempt: Attempt, state: State, end: End, *, actor: AnyUser | None = None) -> bool:

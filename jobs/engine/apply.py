@@ -139,9 +139,11 @@ def _starts(starts: Sequence[types.Start], loaded: Loaded, fence: int) -> int:
     for chunk in _chunks(starts, CHUNK):
         try:
             started += _start(chunk, loaded, fence)
-        except IntegrityError:
-            # A card was leased or an attempt opened by someone else: each start for itself, so that one
-            # of them cannot keep the others from starting. The next pass sees why.
+        except lease.StaleHolder:
+            raise
+        except Exception:
+            # A card was leased or an attempt opened by someone else, or one cannot even be written: each
+            # start for itself, so that it cannot keep the others from starting. The next pass sees why.
             for start in chunk:
                 started += _start_alone(start, loaded, fence)
     return started
@@ -152,7 +154,11 @@ def _start_alone(start: types.Start, loaded: Loaded, fence: int) -> int:
         return _start([start], loaded, fence)
     except IntegrityError as error:
         log.error("task %s was not started: %s", start.task, error)
-        return 0
+    except lease.StaleHolder:
+        raise
+    except Exception:
+        log.exception("task %s was not started", start.task)
+    return 0
 
 
 def _start(starts: Sequence[types.Start], loaded: Loaded, fence: int) -> int:

@@ -11,7 +11,7 @@ from django.utils import timezone
 
 from jobs.models import PassLease
 
-LEASE_S = 30  # a holder that died is replaced after this
+LEASE_S = 10  # a holder that died is replaced after this
 LOOK_AGAIN_S = 0.02
 
 

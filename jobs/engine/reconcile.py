@@ -1,5 +1,6 @@
 """From what hosts observed to moves of tasks: attempts run, end, run over a limit, or lose their host."""
 
+import logging
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -17,6 +18,7 @@ from jobs.models import Attempt
 from jobs.scheduling.types import Policy
 from jobs.states import ACTIVE, State
 
+log = logging.getLogger(__name__)
 Outcome = Attempt.Outcome
 LOST_CODES = {  # nobody knows how these ended
     protocol.KEEPER_LOST: "keeper_lost",
@@ -66,27 +68,52 @@ def run(now: datetime, policy: Policy) -> int:
     A fixed number of queries where nothing changed; attempts that run quietly are not even read.
     """
     moved = 0
-    _abandon_lost(now, policy)
+    _leave_hosts(now, policy)
     attempts = list(_restless(now).select_related("task").order_by("id"))
     observed: dict[int, list[Observed]] = defaultdict(list)
     for row in agents.observe([attempt.pk for attempt in attempts]):
         observed[row.gang].append(row)
     for attempt in attempts:
-        step = next_step(attempt, sorted(observed[attempt.pk], key=lambda row: row.rank), now, policy)
-        if step is not None:
-            moved += _take(attempt, step, policy)
+        members = sorted(observed[attempt.pk], key=lambda row: row.rank)
+        moved += _step(attempt, members, now, policy)
     return moved
 
 
-def _abandon_lost(now: datetime, policy: Policy) -> None:
-    """Give up what ran on hosts removed or lost too long; such a host ends it before it takes work again."""
-    given_up = Q(host__state=Host.State.REMOVED)
-    if policy.restart_lost_s:
-        given_up |= Q(host__lost_since__lte=now - timedelta(seconds=policy.restart_lost_s))
-    live = Instance.objects.exclude(phase=Instance.Phase.GONE)
-    hosts = set(live.filter(given_up).values_list("host", flat=True))
-    if hosts:
-        agents.abandon(hosts, protocol.HOST_LOST)
+def _step(attempt: Attempt, members: Sequence[Observed], now: datetime, policy: Policy) -> bool:
+    """Let one attempt take its step; a fault in it must not keep all the others from theirs."""
+    try:
+        step = next_step(attempt, members, now, policy)
+        return step is not None and _take(attempt, step, policy)
+    except Exception:
+        log.exception("attempt %s of task %s was left as it is", attempt.pk, attempt.task_id)
+        return False
+
+
+def _leave_hosts(now: datetime, policy: Policy) -> None:
+    """See to what runs on hosts that operators removed, or that are lost."""
+    gone_away = Q(host__state=Host.State.REMOVED) | Q(host__lost_since__isnull=False)
+    live = Instance.objects.filter(gone_away).exclude(phase=Instance.Phase.GONE)
+    rows = list(live.values_list("gang", "host_id", "host__name", "host__state", "host__lost_since"))
+    if not rows:
+        return
+    removed = {gang: name for gang, _, name, state, _ in rows if state == Host.State.REMOVED}
+    _order_off(removed)
+    given_up = {host for _, host, _, state, lost in rows if state == Host.State.REMOVED and lost}
+    # Where no host at all is heard the silence is more likely ours than theirs: then nothing is given up.
+    heard = Host.objects.filter(last_seen_at__gte=now - timedelta(seconds=policy.lost_after_s))
+    if policy.restart_lost_s and heard.exists():
+        before = now - timedelta(seconds=policy.restart_lost_s)
+        given_up |= {host for _, host, _, _, lost_since in rows if lost_since and lost_since <= before}
+    # What still runs there the host ends when it is back, before it takes work again.
+    agents.abandon(given_up, protocol.HOST_LOST)
+
+
+def _order_off(hosts: dict[int, str]) -> None:
+    """Order the attempts to end that have a part on a removed host: there, too, the end has to be seen."""
+    attempts = Attempt.objects.filter(pk__in=hosts, ended_at=None, ending="").select_related("task")
+    for attempt in attempts.exclude(task__state=State.KEEPING).order_by("id"):
+        end = End(outcome=Outcome.LOST, code="lost", args={"host": hosts[attempt.pk]})
+        lifecycle.order_end(attempt, State(attempt.task.state), end)
 
 
 def _restless(now: datetime) -> QuerySet[Attempt]:
@@ -110,6 +137,8 @@ def next_step(attempt: Attempt, members: Sequence[Observed], now: datetime, poli
     state = State(attempt.task.state)
     if state == State.KEEPING:
         return Free() if attempt.keep_until and now >= attempt.keep_until else None
+    if not members:
+        raise LookupError("it has no instances, so nobody can say that they are gone")
     if all(member.phase == "gone" for member in members):
         return _over(attempt, members)
     if attempt.ending:

@@ -11,6 +11,7 @@ from django.utils.translation import gettext_lazy as _
 from django.utils.translation import pgettext_lazy
 
 from jobs.portal import words
+from jobs.values import shown
 
 REST = "rest"  # the field for what has none of its own
 FLAGS = ("enable_evicted_pulled_up", "keep_alive", "exec_start_in_all_mpi_pods")
@@ -32,36 +33,42 @@ class Fault(Protocol):
         """Return what is wrong and what would do."""
 
 
-def _text(label: Any, help_text: Any = "", **attrs: object) -> forms.CharField:
+class Typed(forms.CharField):
+    """What was typed, whatever it is: Django's own would leave a text with a NUL out instead of refusing it."""
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(**options)
+        self.validators = []
+
+
+def _text(label: Any, help_text: Any = "", **attrs: object) -> Typed:
     look = {"class": "form-control", "autocomplete": "off", **attrs}
-    return forms.CharField(
+    return Typed(
         label=label, help_text=help_text, required=False, strip=False, widget=forms.TextInput(attrs=look)
     )
 
 
-def _number(label: Any, help_text: Any = "", least: int = 0) -> forms.CharField:
+def _number(label: Any, help_text: Any = "", least: int = 0) -> Typed:
     # A text field with a number's looks: whether it is a good number is the document's to say.
     look = {"class": "form-control", "min": least, "step": 1, "inputmode": "numeric"}
-    return forms.CharField(
-        label=label, help_text=help_text, required=False, widget=forms.NumberInput(attrs=look)
-    )
+    return Typed(label=label, help_text=help_text, required=False, widget=forms.NumberInput(attrs=look))
 
 
-def _code(label: Any, help_text: Any = "", rows: int = 2, placeholder: str = "") -> forms.CharField:
+def _code(label: Any, help_text: Any = "", rows: int = 2, placeholder: str = "") -> Typed:
     look = {
         "class": "form-control font-monospace",
         "rows": rows,
         "spellcheck": "false",
         "placeholder": placeholder,
     }
-    return forms.CharField(
+    return Typed(
         label=label, help_text=help_text, required=False, strip=False, widget=forms.Textarea(attrs=look)
     )
 
 
-def _choice(label: Any, help_text: Any = "", choices: Iterable[tuple[str, Any]] = ()) -> forms.CharField:
+def _choice(label: Any, help_text: Any = "", choices: Iterable[tuple[str, Any]] = ()) -> Typed:
     widget = forms.Select(attrs={"class": "form-select"}, choices=list(choices))
-    return forms.CharField(label=label, help_text=help_text, required=False, widget=widget)
+    return Typed(label=label, help_text=help_text, required=False, widget=widget)
 
 
 def _flag(label: Any, help_text: Any = "") -> forms.BooleanField:
@@ -74,7 +81,7 @@ class ConfigForm(forms.Form):
 
     business_flag = _choice(_("Business"))
     task_flag = _text(_("Name"), _("Blank: the business and the time."), maxlength=255)
-    is_elasticity = forms.CharField(
+    is_elasticity = Typed(
         label=_("Class"),
         required=False,
         widget=forms.RadioSelect(choices=list(zip(CLASSES, words.CLASSES.values(), strict=True))),
@@ -112,7 +119,7 @@ class ConfigForm(forms.Form):
     time_limit = _text(_("Time limit"), _("Seconds, or 2h30m. Blank: none."))
     checkpoint_interval = _text(_("Checkpoint every"), _("Seconds, or 10m."))
     retry_limit = _number(_("Retries after failures"))
-    not_before = forms.CharField(
+    not_before = Typed(
         label=_("Not before"),
         required=False,
         widget=forms.DateTimeInput(attrs={"class": "form-control", "type": "datetime-local"}),
@@ -181,14 +188,15 @@ class ConfigForm(forms.Form):
         return any(self.errors.get(name) for name in (*FLAGS, *self.SHORT, *self.LONG))
 
     def document(self) -> dict[str, Any]:
-        """Return the config document; a field that cannot even be read is left out, and has an error then."""
+        """Return the config document; what of it cannot even be read is left out, and has an error then."""
         self.is_valid()
         typed = self.cleaned_data
         document = self._rest()
         document |= {name: typed[name] for name in TEXTS if typed[name].strip()}
         document |= {name: _as_number(typed[name]) for name in NUMBERS}
         document |= {name: True for name in FLAGS if typed[name]}
-        document["is_elasticity"] = CLASSES.get(typed["is_elasticity"], False)
+        chosen = typed["is_elasticity"]
+        document["is_elasticity"] = CLASSES.get(chosen, chosen or False)
         document["not_before"] = _as_moment(typed["not_before"])
         given = document.get("env")
         document["env"] = (given if isinstance(given, dict) else {}) | self._env()
@@ -198,6 +206,9 @@ class ConfigForm(forms.Form):
         text = self.cleaned_data[REST].strip() or "{}"
         try:
             found = json.loads(text)
+        except RecursionError:
+            self.add_error(REST, _("This is nested too deeply; no field needs that."))
+            return {}
         except ValueError as error:
             self.add_error(REST, _("This is not JSON: %(error)s.") % {"error": error})
             return {}
@@ -241,13 +252,14 @@ class ConfigForm(forms.Form):
 
     def _blame_env(self, fault: Fault) -> None:
         name = fault.field.partition(".")[2].partition(".")[0]
-        field = "secret_env" if name in self._lines("secret_env", name_alone=True) else "env"
+        secret = {shown(typed) for typed in self._lines("secret_env", name_alone=True)}
+        field = "secret_env" if name in secret else "env"
         self.add_error(field, f"{name}: {fault.message}" if name else fault.message)
 
     def _typed_rest(self) -> dict[str, Any]:
         try:
             return dict(json.loads(self.cleaned_data.get(REST) or "{}"))
-        except (ValueError, TypeError):
+        except (ValueError, TypeError, RecursionError):
             return {}
 
 

@@ -141,12 +141,9 @@ def test_a_card_no_longer_reported_is_missing_and_comes_back(world: World) -> No
 
 
 def test_only_hosts_silent_for_too_long_become_lost_and_only_once(world: World) -> None:
-    silent, heard, never, removed = (
-        world.host(name, cards=0) for name in ("silent", "heard", "never", "removed")
-    )
+    silent, heard, never = (world.host(name, cards=0) for name in ("silent", "heard", "never"))
     Host.objects.exclude(pk=never.pk).update(last_seen_at=NOW - timedelta(seconds=91))
     Host.objects.filter(pk=heard.pk).update(last_seen_at=NOW - timedelta(seconds=89))
-    Host.objects.filter(pk=removed.pk).update(state=Host.State.REMOVED)
     assert inventory.sweep(NOW, 90) == [silent.pk]
     assert inventory.sweep(NOW, 90) == []
     silent.refresh_from_db()

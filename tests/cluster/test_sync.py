@@ -77,7 +77,7 @@ def test_only_a_post_syncs(agent: Agent, method: str) -> None:
     assert getattr(Client(), method)("/api/agent/sync/", headers=agent.headers).status_code == 405
 
 
-@pytest.mark.parametrize("body", [b"", b"{", b"\xff", b"[1]", b"null"])
+@pytest.mark.parametrize("body", [b"", b"{", b"\xff", b"[1]", b"null", b"[" * 100_000])
 def test_what_is_no_report_is_refused(agent: Agent, body: bytes) -> None:
     answer = Client().post("/api/agent/sync/", body, "application/json", headers=agent.headers)
     assert answer.status_code == 400
@@ -127,6 +127,16 @@ def test_a_lost_host_is_back_when_it_reports(agent: Agent, host: Host, published
     agent.sync()
     assert Host.objects.get().lost_since is None
     assert published == ["pass", "cards"]
+
+
+def test_a_removed_host_is_heard_until_nothing_of_ours_is_left_on_it(agent: Agent, host: Host) -> None:
+    pk = launch(host)
+    agent.sync(instances=[instance(pk)])
+    Host.objects.update(state="removed")
+    agents.stop([1])
+    assert [one["run"] for one in agent.sync(instances=[instance(pk)])["instances"]] == [False]
+    assert agent.sync(instances=[instance(pk, "gone")])["forget"] == [str(pk)]
+    agent.sync(status=401)
 
 
 def test_a_lost_host_stays_lost_until_what_should_not_run_there_is_gone(agent: Agent, host: Host) -> None:

@@ -250,6 +250,7 @@ def test_an_end_that_nobody_saw_is_lost_and_pulled_up_where_the_task_asks_so(
 def test_a_lost_host_keeps_its_tasks_until_the_policy_gives_them_up(world: World) -> None:
     task = start(world, wanted_class="elastic", pull_up=True)
     host = Instance.objects.get().host
+    Host.objects.exclude(pk=host.pk).update(last_seen_at=timezone.now())  # somebody is heard
     host.lost_since = timezone.now() - timedelta(seconds=800)
     host.save()
     assert after_pass(task).state == "running"
@@ -259,15 +260,55 @@ def test_a_lost_host_keeps_its_tasks_until_the_policy_gives_them_up(world: World
     assert last_end(task) == ("lost", "lost")
 
 
-def test_a_removed_host_gives_up_its_tasks_at_once(world: World) -> None:
+def test_what_runs_on_a_removed_host_is_ended_there_before_it_comes_back_elsewhere(world: World) -> None:
     task = start(world, wanted_class="elastic", pull_up=True)
     Host.objects.filter(pk=Instance.objects.get().host_id).update(state="removed")
+    assert after_pass(task).state == "stopping"
+    world.host_says(task, "gone", exit_code=None, exit_signal=15, ended_by_itself=False)
     assert after_pass(task).state == "queued"
+    assert last_end(task) == ("lost", "lost")
+
+
+def test_a_lost_host_that_operators_remove_gives_up_its_tasks_at_once(world: World) -> None:
+    task = start(world, wanted_class="elastic", pull_up=True)
+    host = Host.objects.filter(pk=Instance.objects.get().host_id)
+    host.update(state="removed", lost_since=timezone.now())
+    assert after_pass(task).state == "queued"
+
+
+def test_while_no_host_at_all_is_heard_nothing_is_given_up(world: World) -> None:
+    task = start(world, wanted_class="elastic", pull_up=True)
+    Host.objects.update(
+        last_seen_at=timezone.now() - timedelta(hours=2), lost_since=timezone.now() - timedelta(hours=1)
+    )
+    assert after_pass(task).state == "running"
+
+
+def test_an_attempt_that_cannot_be_judged_does_not_keep_others_from_their_step(
+    world: World, caplog: pytest.LogCaptureFixture
+) -> None:
+    broken, good = start(world), start(world)
+    CardLease.objects.filter(instance__gang=world.attempt(broken).pk).delete()
+    Instance.objects.filter(gang=world.attempt(broken).pk).delete()
+    Task.objects.filter(pk=broken.pk).update(state="starting")
+    world.host_says(good, "gone")
+    assert after_pass(good).state == "succeeded"
+    assert f"task {broken.pk} was left as it is" in caplog.text
+
+
+def test_a_task_that_is_stopped_while_it_leaves_was_evicted_all_the_same(world: World) -> None:
+    task = start(world, wanted_class="elastic")
+    Host.objects.update(state="draining")
+    assert after_pass(task).state == "evicting"
+    services.stop(task, task.user)
+    attempt = world.attempt(task)
+    assert (attempt.ending, attempt.evict_rule) == ("stopped", "drain")
 
 
 def test_a_gang_that_lost_one_host_is_stopped_whole_on_the_others_before_it_comes_back(world: World) -> None:
     task = start(world, hosts=2, cards=1, wanted_class="elastic", pull_up=True)
     lost = Instance.objects.get(rank=1).host_id
+    Host.objects.exclude(pk=lost).update(last_seen_at=timezone.now())
     Host.objects.filter(pk=lost).update(lost_since=timezone.now() - timedelta(hours=1))
     assert after_pass(task).state == "stopping"
     world.host_says(task, "gone", 0, exit_code=None, exit_signal=15, ended_by_itself=False)

@@ -9,7 +9,7 @@ from pytest_django import DjangoAssertNumQueries
 from cluster import vault
 from jobs.fields import FIELDS
 from jobs.models import Task, Template
-from jobs.portal.forms import ConfigForm, typed
+from jobs.portal.forms import FLAGS, ConfigForm, typed
 from tests.world import World
 
 GOOD = {
@@ -115,9 +115,25 @@ def test_a_fault_of_a_further_field_stands_at_them(ann: Client) -> None:
     assert "tagss" in form.errors["rest"][0]
 
 
-@pytest.mark.parametrize("rest", ["[1]", "nonsense", '"text"'])
+@pytest.mark.parametrize("rest", ["[1]", "nonsense", '"text"', "[" * 100_000, '{"a":' * 10_000])
 def test_further_fields_have_to_be_an_object(rest: str, ann: Client) -> None:
     assert "rest" in refused(ann, rest=rest).errors
+
+
+@pytest.mark.parametrize("name", sorted(ConfigForm.base_fields.keys() - set(FLAGS)))
+@pytest.mark.parametrize("address", ["/tasks/new/", "/tasks/new/preview/"])
+def test_a_character_that_nothing_may_hold_is_refused_in_every_field(
+    address: str, name: str, ann: Client
+) -> None:
+    answer = ann.post(address, GOOD | {name: "A\0=1"})
+    assert answer.status_code == 200
+    assert not Task.objects.exists()
+    if address == "/tasks/new/":
+        assert set(answer.context["form"].errors) == {name}
+
+
+def test_a_class_that_does_not_exist_is_refused_and_never_becomes_another(ann: Client) -> None:
+    assert "is_elasticity" in refused(ann, is_elasticity="golden").errors
 
 
 def test_a_line_of_the_environment_without_a_value_is_named(ann: Client) -> None:
