@@ -155,6 +155,7 @@ class ConfigForm(forms.Form):
         super().__init__(data, initial=dict(initial or {}))
         self._offer("business_flag", [(flag, flag) for flag in businesses])
         self._offer("region", [("", _("any")), *((name, name) for name in regions)])
+        self._typed: dict[str, Any] = {}
         self.general: list[str] = []  # faults that belong to no field of the form
 
     def _offer(self, name: str, choices: list[tuple[str, Any]]) -> None:
@@ -190,7 +191,7 @@ class ConfigForm(forms.Form):
     def document(self) -> dict[str, Any]:
         """Return the config document; what of it cannot even be read is left out, and has an error then."""
         self.is_valid()
-        typed = self.cleaned_data
+        typed = self._typed = dict(self.cleaned_data)  # a copy: add_error takes the field out of cleaned_data
         document = self._rest()
         document |= {name: typed[name] for name in TEXTS if typed[name].strip()}
         document |= {name: _as_number(typed[name]) for name in NUMBERS}
@@ -203,7 +204,7 @@ class ConfigForm(forms.Form):
         return {name: value for name, value in document.items() if value not in ("", {})}
 
     def _rest(self) -> dict[str, Any]:
-        text = self.cleaned_data[REST].strip() or "{}"
+        text = self._typed[REST].strip() or "{}"
         try:
             found = json.loads(text)
         except RecursionError:
@@ -228,7 +229,7 @@ class ConfigForm(forms.Form):
     def _lines(self, field: str, *, name_alone: bool = False) -> dict[str, str | None]:
         """Return NAME → value of the lines of a field; None where a line is a name alone."""
         found: dict[str, str | None] = {}
-        for number, line in enumerate(self.cleaned_data[field].splitlines(), start=1):
+        for number, line in enumerate(self._typed[field].splitlines(), start=1):
             name, equals, value = line.partition("=")
             if not line.strip():
                 continue
@@ -258,7 +259,7 @@ class ConfigForm(forms.Form):
 
     def _typed_rest(self) -> dict[str, Any]:
         try:
-            return dict(json.loads(self.cleaned_data.get(REST) or "{}"))
+            return dict(json.loads(self._typed[REST] or "{}"))
         except (ValueError, TypeError, RecursionError):
             return {}
 
