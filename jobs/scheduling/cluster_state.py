@@ -28,6 +28,7 @@ class Host:
         "soon",
         "state",
         "total",
+        "version",
         "victims",
     )
 
@@ -46,6 +47,7 @@ class Host:
         self.limited: list[Running] = []  # those of them that have a time limit
         self.victims: list[Running] = []  # who may be evicted: elastic tasks and kept places, none leaving
         self.pool: Pool | None = None  # None: not offered
+        self.version = 0  # grows with every change, so that a ranking knows what it judged
         self.room = len(self.numbers)  # cards that are free for anyone now …
         self.soon = self.room  # … and once all that leave are gone
 
@@ -86,6 +88,7 @@ class Pool:
         bucket = self.buckets[host.room]
         del bucket[bisect_left(bucket, host.id)]
         self.expecting.discard(host.id)
+        host.version += 1
         self.changed.append(host)
 
     def free(self) -> int:
@@ -102,6 +105,7 @@ class Pool:
 
     def note(self, host: Host) -> None:
         """Note that cards of the host changed hands."""
+        host.version += 1
         self.changed.append(host)
         if host.soon > host.room:
             self.expecting.add(host.id)

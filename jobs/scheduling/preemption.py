@@ -132,40 +132,41 @@ class _HostHeap:
         self._pool = pool
         self._cards = cards
         self._stage = stage
-        self._heap: list[tuple[Rank, Judged | None]] = []
+        # Rank, the version of the host that it is of, and the judgement; without one the rank is the best possible.
+        self._heap: list[tuple[Rank, int, Judged | None]] = []
         for host in pool.hosts.values():
             self._add(host)
-        heapq.heapify(self._heap)
         self._seen = len(pool.changed)
 
     def _add(self, host: Host) -> None:
         """Add the best rank that the host could have; its real one is found when it comes to the top."""
         need = self._cards - host.soon
         if 0 < need <= host.soft:
-            self._heap.append(((host.soft >= host.total, 0, need, (), host.id), None))
+            rank = (host.soft >= host.total, 0, need, (), host.id)
+            heapq.heappush(self._heap, (rank, host.version, None))
 
     def best(self) -> Judged | None:
         """Return the host that goes first, with its victims."""
-        if self._seen < len(self._pool.changed):
-            for changed in set(self._pool.changed[self._seen :]):
-                if changed.pool is not None:
-                    self._add(changed)
-            self._seen = len(self._pool.changed)
-            heapq.heapify(self._heap)
-        while self._heap:
-            rank, judged = self._heap[0]
-            host = self._pool.hosts.get(rank[-1])
-            now: Judged | None = None
-            if host is not None and host.soon < self._cards:
-                now = self._judge(host, self._cards, self._stage)
-            if judged is not None and now == judged:
+        changed = self._pool.changed
+        if self._seen < len(changed):
+            for host in set(changed[self._seen :]):
+                if host.pool is not None:
+                    self._add(host)
+            self._seen = len(changed)
+        heap = self._heap
+        while heap:
+            rank, version, judged = heap[0]
+            host_now = self._pool.hosts.get(rank[-1])
+            if host_now is None or host_now.version != version:
+                heapq.heappop(heap)  # an older word on a host that has changed: its newer one is there too
+                continue
+            if judged is not None:
                 return judged
-            if now is None or judged is not None:
-                heapq.heappop(
-                    self._heap
-                )  # an older word on a host that has changed: its newer one is there too
+            judged = self._judge(host_now, self._cards, self._stage)
+            if judged is None:
+                heapq.heappop(heap)
             else:
-                heapq.heapreplace(self._heap, (now[0], now))
+                heapq.heapreplace(heap, (judged[0], version, judged))
         return None
 
 
