@@ -95,7 +95,10 @@ def whole(least: int, most: int) -> Check:
 
 
 def text(longest: int, *, lines: bool = False) -> Check:
-    """Return the check of a text of at most `longest` characters, of one line unless `lines`."""
+    """Return the check of a text of at most `longest` characters, of one line unless `lines`.
+
+    Lines end with LF in the normal form: a shell takes the CR of a CRLF for a part of the last word.
+    """
 
     def check(value: object) -> str:
         if not isinstance(value, str):
@@ -103,7 +106,7 @@ def text(longest: int, *, lines: bool = False) -> Check:
         bad = bad_character(value, lines=lines)
         if bad:
             refuse("character", _("The character %s is not allowed here; remove it.") % bad)
-        value = value if lines else value.strip()
+        value = value.replace("\r\n", "\n") if lines else value.strip()
         if len(value) > longest:
             message = ngettext("At most %d character is taken.", "At most %d characters are taken.", longest)
             refuse("length", message % longest)

@@ -183,8 +183,13 @@ def statuses(places: Places) -> list[Status]:
 def stop(places: Places) -> bool:
     """End the group and see that no process of it is left; say whether there was one."""
     lock = group_lock(places)
-    if not lock.exists() or locks.is_free(lock):
-        return not locks.end_holders(members_lock(places), wait_s=0.0)
+    try:
+        if not lock.exists() or locks.is_free(lock):
+            return not locks.end_holders(members_lock(places), wait_s=0.0)
+    except PermissionError as error:
+        raise Refusal(
+            f"{error.filename} is another user's: only he, or root, can stop that group."
+        ) from error
     _signal(lock, signal.SIGTERM)
     if not locks.is_free(lock, wait_s=20.0):
         _signal(lock, signal.SIGKILL)

@@ -41,6 +41,8 @@ def _alone(say: Progress) -> Iterator[None]:
         if lock is None:
             say("Another start is installing; waiting for it")
             lock = locks.take(LOCK, wait_s=600)
+        if lock is not None:
+            os.set_inheritable(lock, True)
     except OSError as error:
         raise Refusal(
             f"The folder {ROOT} cannot be written ({error.strerror}): nothing can be installed."

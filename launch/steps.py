@@ -22,8 +22,14 @@ NO_NETWORK = (
 
 
 def run(command: list[str], *, what: str, env: dict[str, str] | None = None, cwd: Path = ROOT) -> None:
-    """Run a step; its failure is a refusal that quotes its last words."""
-    done = subprocess.run(command, cwd=cwd, env=env, capture_output=True, text=True, errors="replace")
+    """Run a step; its failure is a refusal that quotes its last words.
+
+    The step inherits the lock of the installation: where we are killed it goes on, and the next start has
+    to wait for it instead of writing beside it.
+    """
+    done = subprocess.run(
+        command, cwd=cwd, env=env, capture_output=True, text=True, errors="replace", close_fds=False
+    )
     if done.returncode == 0:
         return
     output = (done.stderr + done.stdout).strip()

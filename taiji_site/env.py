@@ -3,7 +3,11 @@
 import json
 import os
 from pathlib import Path
+from typing import Any
 from urllib.parse import quote
+from zoneinfo import available_timezones
+
+import dj_database_url
 
 _problems: list[tuple[str, str, str]] = []
 
@@ -41,6 +45,41 @@ def number(name: str, default: int, least: int, most: int) -> int:
         )
     )
     return default
+
+
+def zone(name: str, default: str) -> str:
+    """Return a time zone's name; one that does not exist is reported by a check."""
+    value = text(name, default)
+    if value in available_timezones():
+        return value
+    _problems.append(
+        (
+            "taiji.E007",
+            f"{name}={value!r} is not a time zone.",
+            f"Set {name} to a name such as Asia/Shanghai, or unset it for {default}.",
+        )
+    )
+    return default
+
+
+def database(name: str) -> dict[str, Any]:
+    """Return Django's settings of the PostgreSQL that a variable names, none where it is unset."""
+    value = text(name, "")
+    if not value:
+        return {}
+    if value.partition("://")[0] in {"postgres", "postgresql"}:
+        try:
+            return dict(dj_database_url.parse(value, conn_health_checks=True))
+        except ValueError:
+            pass  # reported like any other that cannot be read
+    _problems.append(
+        (
+            "taiji.E008",
+            f"{name} is not the address of a PostgreSQL.",
+            f"Write it as postgres://user:password@host/name, or unset {name} for SQLite in the data folder.",
+        )
+    )
+    return {}
 
 
 def names(name: str, default: str) -> list[str]:

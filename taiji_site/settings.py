@@ -2,7 +2,6 @@
 
 from pathlib import Path
 
-import dj_database_url
 from celery.schedules import crontab
 from csp.constants import NONE, SELF
 from django.core.management.utils import get_random_secret_key
@@ -90,14 +89,10 @@ SQLITE_OPTIONS = {
 # PostgreSQL: four threads of the web process keep a connection each (cluster/threads.py), so a pool of the usual
 # four would leave none for pages.
 POOL = {"min_size": 1, "max_size": 20}
-DATABASE_URL = env.text("DATABASE_URL", "")
-if DATABASE_URL:
-    _database = dj_database_url.parse(DATABASE_URL, conn_health_checks=True)
-    _options = {
-        **_database.get("OPTIONS", {}),
-        "pool": POOL,
-    }  # what the address asks for, such as sslmode, holds
-    DATABASES = {"default": {**_database, "OPTIONS": _options}}
+_postgres = env.database("DATABASE_URL")
+if _postgres:
+    # What the address asks for, such as sslmode, holds.
+    DATABASES = {"default": {**_postgres, "OPTIONS": {**_postgres.get("OPTIONS", {}), "pool": POOL}}}
 else:
     DATABASES = {
         "default": {
@@ -183,7 +178,7 @@ LANGUAGE_CODE = "en"
 LANGUAGES = [("en", "English"), ("zh-hans", "简体中文")]
 LOCALE_PATHS = [BASE_DIR / "locale"]
 USE_I18N = True
-TIME_ZONE = env.text("TAIJI_TIME_ZONE", "UTC")
+TIME_ZONE = env.zone("TAIJI_TIME_ZONE", "UTC")
 USE_TZ = True
 
 STATIC_URL = "static/"

@@ -5,6 +5,8 @@ import os
 import subprocess
 import sys
 
+import pytest
+
 from launch.places import ROOT
 
 
@@ -30,3 +32,27 @@ def test_the_pool_has_room_for_pages_beside_the_threads_that_keep_their_connecti
     pool = options_of("postgres://u:p@h/n")["pool"]
     assert isinstance(pool, dict)
     assert pool["max_size"] > 4 + 4
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "check"),
+    [
+        ("TAIJI_TIME_ZONE", "Mars", "taiji.E007"),
+        ("DATABASE_URL", "mysql://x", "taiji.E008"),
+        ("DATABASE_URL", "postgres://u:p@h:port/n", "taiji.E008"),
+        ("TAIJI_PASS_PERIOD", "0", "taiji.E003"),
+        ("TAIJI_DEBUG", "maybe", "taiji.E002"),
+    ],
+)
+def test_a_wrong_value_is_a_fault_with_its_name_and_a_way_out(name: str, value: str, check: str) -> None:
+    done = subprocess.run(
+        [sys.executable, "manage.py", "check"],
+        cwd=ROOT,
+        env={**os.environ, name: value},
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 1
+    assert f"({check}) {name}" in done.stderr
+    assert "HINT: " in done.stderr
+    assert "Traceback" not in done.stderr

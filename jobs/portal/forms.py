@@ -40,6 +40,10 @@ class Typed(forms.CharField):
         super().__init__(**options)
         self.validators = []
 
+    def to_python(self, value: Any) -> Any:
+        """Take the lines as they were typed: browsers send each end of line as CRLF."""
+        return super().to_python(value.replace("\r\n", "\n") if isinstance(value, str) else value)
+
 
 def _text(label: Any, help_text: Any = "", **attrs: object) -> Typed:
     look = {"class": "form-control", "autocomplete": "off", **attrs}

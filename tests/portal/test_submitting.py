@@ -132,6 +132,12 @@ def test_a_character_that_nothing_may_hold_is_refused_in_every_field(
         assert set(answer.context["form"].errors) == {name}
 
 
+def test_lines_that_a_browser_ends_with_crlf_reach_the_shell_without_the_cr(ann: Client) -> None:
+    task = submitted(ann, start_cmd="cd /tmp\r\npwd\r\n", exit_cmd="echo a\r\necho b", env="A=1\r\nB=2\r\n")
+    assert (task.config["start_cmd"], task.config["exit_cmd"]) == ("cd /tmp\npwd\n", "echo a\necho b")
+    assert task.config["env"] == {"A": "1", "B": "2"}
+
+
 def test_every_faulty_line_of_the_environments_is_named(ann: Client) -> None:
     form = refused(ann, env="1A=x\n2B=x", secret_env="3C=x\n4D=x", rest='{"tagss": 1, "notags": 1}')
     assert [len(form.errors[name]) for name in ("env", "secret_env", "rest")] == [2, 2, 2]
