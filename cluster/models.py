@@ -114,7 +114,7 @@ class Card(models.Model):
         constraints = [models.UniqueConstraint(fields=["host", "index"], name="card_once_per_host")]
 
     def __str__(self) -> str:
-        return f"{self.host_id}:{self.index}"
+        return f"{self.host}: {self.index}"
 
 
 class Instance(models.Model):

@@ -7,6 +7,7 @@ from django.db import models
 from django.db.models import Q
 from django.utils.functional import Promise
 from django.utils.translation import gettext_lazy as _
+from django.utils.translation import pgettext_lazy
 
 from cluster.models import GpuType, Region
 from jobs.states import ACTIVE, TERMINAL, WAITING, State
@@ -32,9 +33,9 @@ STATE_WORDS: dict[str, Promise] = {
 class TaskClass(models.TextChoices):
     """What a task asks to be, and what its attempt is."""
 
-    HIGH = "high", _("high")
-    ELASTIC = "elastic", _("elastic")
-    AUTO = "auto", _("auto")  # asked only: high where quota lasts, else elastic
+    HIGH = "high", pgettext_lazy("class", "high")
+    ELASTIC = "elastic", pgettext_lazy("class", "elastic")
+    AUTO = "auto", pgettext_lazy("class", "auto")  # asked only: high where quota lasts, else elastic
 
 
 class Priority(models.IntegerChoices):

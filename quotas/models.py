@@ -66,7 +66,7 @@ class Member(models.Model):
         constraints = [models.UniqueConstraint(fields=["business", "user"], name="member_once")]
 
     def __str__(self) -> str:
-        return f"{self.user_id} in {self.business_id}"
+        return f"{self.user} – {self.business}"
 
 
 class DefaultGpuType(models.Model):
@@ -83,7 +83,7 @@ class DefaultGpuType(models.Model):
         constraints = [models.UniqueConstraint(fields=["business", "gpu_type"], name="default_type_once")]
 
     def __str__(self) -> str:
-        return f"{self.business_id}: {self.gpu_type_id}"
+        return f"{self.business}: {self.gpu_type}"
 
 
 class Quota(models.Model):
@@ -117,7 +117,7 @@ class Quota(models.Model):
         ]
 
     def __str__(self) -> str:
-        return f"{self.business_id}: {self.cards} × {self.gpu_type_id}"
+        return f"{self.business}: {self.cards} × {self.gpu_type}"
 
 
 class Reservation(models.Model):
@@ -171,7 +171,7 @@ class Reservation(models.Model):
         verbose_name_plural = _("reservations")
 
     def __str__(self) -> str:
-        return f"{self.business_id}: {self.cards} × {self.gpu_type_id}"
+        return f"{self.business}: {self.cards} × {self.gpu_type}"
 
     @property
     def rule(self) -> windows.Rule:
