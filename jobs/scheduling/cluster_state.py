@@ -62,13 +62,14 @@ class Host:
 class Pool:
     """The offered hosts of one type in one region, in buckets by their room."""
 
-    __slots__ = ("buckets", "changed", "expecting", "gpu_type", "hosts", "region")
+    __slots__ = ("buckets", "changed", "expecting", "filled", "gpu_type", "hosts", "region")
 
     def __init__(self, gpu_type: int, region: int) -> None:
         self.gpu_type = gpu_type
         self.region = region
         self.hosts: dict[int, Host] = {}
         self.buckets: list[list[int]] = [[]]  # room → ids of the hosts that have it, ascending
+        self.filled = 0  # bit n: some host has room n
         self.expecting: set[int] = set()  # hosts with more free for anyone soon than now
         self.changed: list[Host] = []  # hosts whose cards changed hands, for the rankings of victims
 
@@ -78,15 +79,32 @@ class Pool:
         host.pool = self
         while len(self.buckets) <= host.total:
             self.buckets.append([])
-        insort(self.buckets[host.room], host.id)
+        self._enter(host)
         self.note(host)
+
+    def _enter(self, host: Host) -> None:
+        insort(self.buckets[host.room], host.id)
+        self.filled |= 1 << host.room
+
+    def _leave(self, host: Host, room: int) -> None:
+        bucket = self.buckets[room]
+        del bucket[bisect_left(bucket, host.id)]
+        if not bucket:
+            self.filled &= ~(1 << room)
+
+    def first_with(self, cards: int) -> tuple[int, int] | None:
+        """Return (room, id) of the host with the fewest free cards that has so many; the lowest id in ties."""
+        rooms = self.filled >> cards
+        if not rooms:
+            return None
+        room = cards + (rooms & -rooms).bit_length() - 1
+        return room, self.buckets[room][0]
 
     def discard(self, host: Host) -> None:
         """Stop offering the host."""
         del self.hosts[host.id]
         host.pool = None
-        bucket = self.buckets[host.room]
-        del bucket[bisect_left(bucket, host.id)]
+        self._leave(host, host.room)
         self.expecting.discard(host.id)
         host.version += 1
         self.changed.append(host)
@@ -98,9 +116,8 @@ class Pool:
     def moved(self, host: Host, old_room: int) -> None:
         """Put the host into the bucket of its room."""
         if host.room != old_room:
-            bucket = self.buckets[old_room]
-            del bucket[bisect_left(bucket, host.id)]
-            insort(self.buckets[host.room], host.id)
+            self._leave(host, old_room)
+            self._enter(host)
         self.note(host)
 
     def note(self, host: Host) -> None:
@@ -140,6 +157,12 @@ class Cluster:
         for task in sorted(snapshot.running, key=lambda task: task.id):
             cluster.enrol(task)
         return cluster
+
+    def take_apart(self) -> None:
+        """Let go of everything: hosts and pools name each other, and only the collector would free them."""
+        for hosts in self.types.values():
+            for host in hosts.values():
+                host.pool = None
 
     # Hosts
 

@@ -18,8 +18,14 @@ from jobs.scheduling.work import Work
 def decide(snapshot: Snapshot, policy: Policy) -> Plan:
     """Return the plan for a snapshot: a pure function of its rows, in whatever order they stand."""
     with _no_collections():
-        work = work_on(snapshot, policy)
-        return replace(run(work), waits=explain(work, snapshot))
+        return _decide(snapshot, policy)
+
+
+def _decide(snapshot: Snapshot, policy: Policy) -> Plan:
+    work = work_on(snapshot, policy)
+    plan = replace(run(work), waits=explain(work, snapshot))
+    work.cluster.take_apart()
+    return plan
 
 
 @contextmanager

@@ -49,8 +49,9 @@ class Regions:
 def find_free(cluster: Cluster, ask: Ask, *, spread: bool = False) -> list[Host] | None:
     """Return hosts where the task can start now, all of them or None; ties go to the lower host id."""
     pools = cluster.pools_of(ask.gpu_type, ask.region)
-    if ask.host_num == 1 and ask.accepts is None and ask.caps.regions is None and not spread:
-        return _best_fit(pools, ask.cards, ask.barred)
+    plain = ask.caps.regions is None and not (ask.barred or ask.accepts or spread)
+    if ask.host_num == 1 and plain:
+        return _best_fit(pools, ask.cards)
     most = max((len(pool.buckets) for pool in pools), default=0)
     rooms = range(ask.cards, most)
     chosen: list[Host] = []
@@ -64,19 +65,15 @@ def find_free(cluster: Cluster, ask: Ask, *, spread: bool = False) -> list[Host]
     return None
 
 
-def _best_fit(pools: list[Pool], cards: int, barred: frozenset[int]) -> list[Host] | None:
+def _best_fit(pools: list[Pool], cards: int) -> list[Host] | None:
     """Return the one host with the fewest free cards that has so many."""
-    for room in range(cards, max((len(pool.buckets) for pool in pools), default=0)):
-        best: Host | None = None
-        for pool in pools:
-            for host_id in pool.buckets[room] if room < len(pool.buckets) else ():
-                if host_id not in barred:
-                    if best is None or host_id < best.id:
-                        best = pool.hosts[host_id]
-                    break
-        if best is not None:
-            return [best]
-    return None
+    best: tuple[int, int] | None = None
+    where: Pool | None = None
+    for pool in pools:
+        first = pool.first_with(cards)
+        if first is not None and (best is None or first < best):
+            best, where = first, pool
+    return [where.hosts[best[1]]] if best and where else None
 
 
 def _with_room(pools: list[Pool], room: int) -> Iterator[Host]:

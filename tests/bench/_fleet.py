@@ -13,8 +13,8 @@ HIGH, GANGS, SEVERAL_TYPES = 0.35, 0.02, 0.25
 HOUR_S = 3600
 
 
-def fleet(waiting: int, seed: int = 7, now: float = NOW) -> Snapshot:
-    """Return a snapshot with so many waiting tasks; quotas leave room, so that many evict."""
+def fleet(waiting: int, *, quota: int = 100, seed: int = 7, now: float = NOW) -> Snapshot:
+    """Return a snapshot with so many waiting tasks; each business has `quota` cards of each type."""
     dice = random.Random(seed)
     ids = count(1)
     free = {host: list(range(CARDS)) for host in range(1, HOSTS + 1)}
@@ -35,7 +35,7 @@ def fleet(waiting: int, seed: int = 7, now: float = NOW) -> Snapshot:
         running=tuple(running),
         waiting=tuple(_waiting(dice, next(ids), now) for _ in range(waiting)),
         quotas=tuple(
-            Quota(business=business, gpu_type=gpu_type, cards=100)
+            Quota(business=business, gpu_type=gpu_type, cards=quota)
             for business in range(1, BUSINESSES + 1)
             for gpu_type in range(1, TYPES + 1)
         ),

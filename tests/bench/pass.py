@@ -10,11 +10,12 @@ from jobs.scheduling.types import Plan, Policy, Snapshot
 from tests.bench._fleet import fleet
 
 ROUNDS = 7
+QUOTA = 80  # of which some 700 evictions come
 
 
 def run() -> dict[str, float | int]:
     """Measure both sizes; starts and evictions are of the smaller one."""
-    small, large = fleet(10_000), fleet(100_000)
+    small, large = fleet(10_000, quota=QUOTA), fleet(100_000, quota=QUOTA)
     small_ms, plan = _measure(small)
     large_ms, _ = _measure(large)
     tracemalloc.start()
