@@ -95,13 +95,19 @@ class Kept:
 
     def _keeper_ended(self, boot: str) -> bool:
         if self._claim is not None and "pid" in self._claim:
-            return self._claim["boot"] != boot or not processes.alive(
-                self._claim["pid"], self._claim["start"]
-            )
-        if self._spawned is None or self._spawn_ended:
+            keeper = processes.find(self._claim["pid"]) if self._claim["boot"] == boot else None
+            if keeper is not None and keeper.start != self._claim["start"]:
+                return True
+        elif self._spawned is None or self._spawn_ended:
             return self._spawn_ended
-        keeper = processes.find(self._spawned)
-        return keeper is None or keeper.dead
+        else:
+            keeper = processes.find(self._spawned)
+        if keeper is None or keeper.dead:
+            return True
+        if keeper.stopped:
+            # It never stops itself: what it keeps did that, and while it stands still nothing ever ends.
+            processes.send(keeper, signal.SIGCONT)
+        return False
 
     def _last_words(self) -> str:
         try:

@@ -49,7 +49,7 @@ class Tail:
         try:
             size = self.path.stat().st_size
         except FileNotFoundError:
-            return False
+            size = 0  # not there yet, or removed by the process that writes it: nothing will ever be to read
         if size < self._size:  # `> /dev/stdout` empties the file: what was sent stays sent
             self._before, self._size = self.sent or 0, 0
         grown = size > self._size

@@ -31,6 +31,11 @@ class Process:
         """Whether only its entry is left: a zombie waits for its parent and runs no more."""
         return self.state in "ZX"
 
+    @property
+    def stopped(self) -> bool:
+        """Whether a signal stopped it: others wait for it until one lets it go on."""
+        return self.state == "T"
+
 
 def boot_id() -> str:
     """Return what changes when the host is started anew."""

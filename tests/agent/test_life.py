@@ -275,6 +275,18 @@ def test_a_keeper_that_is_killed_leaves_nothing_running(platform: Platform, host
     assert (marked(instance), sleepers()) == ([], set())
 
 
+@pytest.mark.parametrize("command", ["exit 3", f"exec sleep {SLEEP_S}"])
+def test_a_keeper_that_its_command_stops_goes_on(platform: Platform, host: Machine, command: str) -> None:
+    instance = new_id()
+    platform.want(instance, spec(f"kill -STOP $PPID; echo stopped; {command}"))
+    platform.log_has(instance, b"stopped")
+    if "sleep" in command:
+        platform.stop(instance)
+    gone = platform.phase(instance, "gone")
+    assert (gone["exit_code"], gone["exit_signal"]) == ((None, 15) if "sleep" in command else (3, None))
+    assert sleepers() == set()
+
+
 def keeper_of(host: Machine, instance: str) -> int:
     """Return the pid of the keeper of `instance`."""
     return int(re.findall(r'"pid": (\d+)', (host.folder(instance) / "claim.json").read_text())[0])

@@ -41,6 +41,15 @@ def test_a_log_over_its_cap_ends_with_a_mark(tmp_path: Path) -> None:
     assert tail.end == 100 + len(mark)
 
 
+def test_of_a_log_that_is_removed_nothing_is_left_to_send(tmp_path: Path) -> None:
+    (tmp_path / "log").write_bytes(b"sent and not sent")
+    tail = Tail(tmp_path / "log", cap=100)
+    tail.measure()
+    tail.sent = 4
+    (tmp_path / "log").unlink()
+    assert drain(tail) == b""
+
+
 def test_a_log_at_its_cap_has_no_mark(tmp_path: Path) -> None:
     (tmp_path / "log").write_bytes(b"x" * 100)
     assert drain(Tail(tmp_path / "log", cap=100)) == b"x" * 100

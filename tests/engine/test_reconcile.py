@@ -142,7 +142,7 @@ def evict(world: World, task: Task) -> None:
 
 def again(world: World, task: Task) -> None:
     """Let the backoff pass and the task run again."""
-    Task.objects.filter(pk=task.pk).update(ready_at=timezone.now() - timedelta(seconds=1), avoid_hosts=[])
+    Task.objects.filter(pk=task.pk).update(ready_at=timezone.now() - timedelta(seconds=1))
     assert after_pass(task).state == "starting"
     world.host_says(task, "running")
     assert after_pass(task).state == "running"
@@ -322,3 +322,22 @@ def test_a_task_that_fails_at_once_avoids_its_host_on_retry(world: World) -> Non
     world.host_says(task, "gone", exit_code=1)
     assert after_pass(task).state == "queued"
     assert task.avoid_hosts == [host]
+
+
+def test_a_task_that_failed_on_every_host_there_is_is_tried_again_all_the_same(world: World) -> None:
+    task = start(world, retry_limit=9)
+    used = []
+    for _ in range(4):
+        used.append(Instance.objects.latest("created_at").host_id)
+        world.host_says(task, "gone", exit_code=1)
+        assert after_pass(task).state == "queued"
+        again(world, task)
+    assert used[0] != used[1]
+
+
+def test_hosts_out_of_use_are_no_others_to_go_to(world: World) -> None:
+    task = start(world, retry_limit=1)
+    Host.objects.exclude(pk=Instance.objects.get().host_id).update(state="cordoned")
+    world.host_says(task, "gone", exit_code=1)
+    assert after_pass(task).state == "queued"
+    again(world, task)
