@@ -275,7 +275,7 @@ def test_a_keeper_that_is_killed_leaves_nothing_running(platform: Platform, host
     assert (marked(instance), sleepers()) == ([], set())
 
 
-@pytest.mark.parametrize("command", ["exit 3", f"exec sleep {SLEEP_S}"])
+@pytest.mark.parametrize("command", ["exit 3", f"exec sleep {SLEEP_S}"], ids=["that ends", "that stays"])
 def test_a_keeper_that_its_command_stops_goes_on(platform: Platform, host: Machine, command: str) -> None:
     instance = new_id()
     platform.want(instance, spec(f"kill -STOP $PPID; echo stopped; {command}"))
