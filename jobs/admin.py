@@ -16,10 +16,13 @@ from django.utils.translation import gettext_lazy as _
 
 from cluster import hints
 from cluster.admin import ReadOnlyAdmin
+from cluster.agent import protocol
 from jobs import document
 from jobs.models import Attempt, Policy, Task, Template
 from jobs.scheduling import policy, types
 
+# Seconds. A host that is well says nothing while its waiting call is held, and may have to call again.
+LEAST = {"lost_after_s": 2 * protocol.WAIT_S}
 DEFAULTS = {field.name: field.default for field in fields(types.Policy)}
 
 
@@ -104,7 +107,7 @@ def _policy_field(key: str, default: object) -> forms.Field:
     if key in policy.CHOICES:
         choices = [("", "—"), *((choice, choice) for choice in policy.CHOICES[key])]
         return forms.ChoiceField(choices=choices, required=False, help_text=says)
-    return forms.FloatField(required=False, min_value=0, help_text=says)
+    return forms.FloatField(required=False, min_value=LEAST.get(key, 0), help_text=says)
 
 
 @admin.register(Policy)

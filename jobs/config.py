@@ -77,9 +77,9 @@ def read(given: object, *, user: User, origin: Task | None = None) -> Config:
     return _config(values, secrets, business=business, user=user, region=region, gpu_types=tuple(gpu_types))
 
 
-def same_request(stored: Mapping[str, Any], wanted: Mapping[str, Any]) -> bool:
-    """Say whether two normal forms ask for the same: defaults are filled in, names are canonical."""
-    return dict(stored) == dict(wanted)
+def same_request(earlier: Task, wanted: Config) -> bool:
+    """Say whether a task was asked for in the same words, the values of its secrets too."""
+    return bool(earlier.config == wanted.document and _kept(earlier) == wanted.secrets)
 
 
 def _config(
@@ -189,10 +189,10 @@ def _secrets(
     return secrets
 
 
-def _kept(origin: Task) -> dict[str, str]:
+def _kept(task: Task) -> dict[str, str]:
     """Return the secrets of a task; none where the present keys cannot read them, so that they are asked for."""
     try:
-        return vault.unseal(origin.secrets)
+        return vault.unseal(task.secrets)
     except InvalidToken:
         return {}
 

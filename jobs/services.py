@@ -52,7 +52,7 @@ def submit(
 
 def _earlier(user: User, key: str, wanted: config.Config) -> Task | None:
     task = Task.objects.filter(user=user, idempotency_key=key).first()
-    if task is not None and not config.same_request(task.config, wanted.document):
+    if task is not None and not config.same_request(task, wanted):
         raise Conflict("idempotency_key_reused", _("This Idempotency-Key was used for another document."))
     return task
 

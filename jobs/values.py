@@ -11,6 +11,7 @@ from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
 LONGEST_SCRIPT = 32_768  # characters; the kernel takes 131,072 bytes as one argument
+FIRST_YEAR, LAST_YEAR = 2000, 2999  # at the ends of the calendar a time cannot be shown in every zone
 _TURNING = {*range(0x202A, 0x202F), *range(0x2066, 0x206A)}  # they turn the reading direction of what follows
 _DURATION = re.compile(r"(?:(\d{1,9})d)?(?:(\d{1,9})h)?(?:(\d{1,9})m)?(?:(\d{1,9})s?)?", re.ASCII)
 
@@ -178,12 +179,15 @@ def moment(value: object) -> str:
         wrong_type(value, example)
     try:
         parsed = datetime.fromisoformat(value.strip())
-        normal = parsed.astimezone(UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
+        moved = parsed.astimezone(UTC)
     except (ValueError, OverflowError):
         refuse("format", _("This is not a time; write %s.") % example)
     if parsed.tzinfo is None:
         refuse("no_zone", _("This time has no zone; write %s.") % example)
-    return normal
+    if not FIRST_YEAR <= moved.year <= LAST_YEAR:
+        years = {"first": FIRST_YEAR, "last": LAST_YEAR}
+        refuse("range", _("Write a time in the years %(first)d to %(last)d.") % years)
+    return moved.isoformat(timespec="seconds").replace("+00:00", "Z")
 
 
 def listed(most: int, each: Check) -> Check:

@@ -226,6 +226,13 @@ def test_a_moment_is_kept_in_utc() -> None:
 
 
 @pytest.mark.parametrize(
+    "written", ["0001-01-01T00:00:00Z", "9999-12-31T23:59:59Z", "2000-01-01T00:30+01:00"]
+)
+def test_a_moment_that_not_every_zone_can_show_is_refused(written: str) -> None:
+    assert faults({"not_before": written}) == {"not_before": "range"}
+
+
+@pytest.mark.parametrize(
     "written", ["2030-01-31", "tomorrow", "9999-12-31T23:59:59-14:00", 5, "0001-01-01T00:00:00+14:00"]
 )
 def test_a_moment_without_a_zone_or_sense_is_refused(written: object) -> None:

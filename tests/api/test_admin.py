@@ -161,6 +161,7 @@ def test_the_policy_opens_by_itself_and_keeps_only_what_differs(root: Client) ->
         ("exit_grace_s", "31"),
         ("quarantine_after", "1.5"),
         ("aging_s", "x"),
+        ("lost_after_s", "20"),  # as long as a call of a host that is well is held
     ],
 )
 def test_a_policy_that_means_nothing_is_refused(root: Client, key: str, value: str) -> None:

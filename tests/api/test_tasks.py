@@ -84,6 +84,14 @@ def test_the_same_key_with_another_document_is_a_conflict(ann: Caller) -> None:
     assert Task.objects.count() == 1
 
 
+def test_another_value_of_a_secret_is_another_document(ann: Caller) -> None:
+    def post(value: str) -> int:
+        env = {"S3_KEY": {"value": value, "secret": True}}
+        return int(ann.post("tasks/", doc(env=env), Idempotency_Key="k1").status_code)
+
+    assert [post("hush-hush"), post("hush-hush"), post("another")] == [201, 201, 409]
+
+
 def test_keys_of_different_users_have_nothing_to_do_with_each_other(
     ann: Caller, call: Call, world: World
 ) -> None:
