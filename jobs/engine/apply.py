@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TypeVar
 
-from django.db import IntegrityError, transaction
+from django.db import transaction
 from django.db.models import Max
 
 from cluster import hints, rows
@@ -152,13 +152,11 @@ def _starts(starts: Sequence[types.Start], loaded: Loaded, fence: int) -> int:
 def _start_alone(start: types.Start, loaded: Loaded, fence: int) -> int:
     try:
         return _start([start], loaded, fence)
-    except IntegrityError as error:
-        log.error("task %s was not started: %s", start.task, error)
     except lease.StaleHolder:
         raise
     except Exception:
         log.exception("task %s was not started", start.task)
-    return 0
+        return 0
 
 
 def _start(starts: Sequence[types.Start], loaded: Loaded, fence: int) -> int:

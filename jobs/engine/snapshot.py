@@ -13,7 +13,6 @@ from django.db.models import BooleanField, ExpressionWrapper, F, FloatField, Q, 
 from django.db.models.functions import Cast, Exp
 
 from cluster.models import Card, CardLease, GpuType, Host, Region
-from jobs.engine.avoidance import relent
 from jobs.engine.epoch import Epoch
 from jobs.models import Attempt, Claim, Policy, Task, TaskClass
 from jobs.scheduling import types
@@ -49,13 +48,12 @@ def load(now: float, fair_half_life_s: float) -> Loaded:
     # Leases before tasks: of an attempt that closes in between the cards count as taken for this pass.
     cards = _cards()
     leased, held_by = _leases(cards)
-    hosts = tuple(_hosts(cards, leased))
     waiting, reasons = _waiting(now)
     running, attempts, states = _running(held_by, now)
     snapshot = types.Snapshot(
         now=now,
-        hosts=hosts,
-        waiting=tuple(relent(waiting, hosts)),
+        hosts=tuple(_hosts(cards, leased)),
+        waiting=tuple(waiting),
         running=tuple(running),
         quotas=tuple(_quotas()),
         claims=tuple(_claims()),

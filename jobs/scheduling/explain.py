@@ -5,6 +5,7 @@ from collections.abc import Hashable, Iterator, Mapping
 
 from jobs.scheduling.cluster_state import Cluster, Host
 from jobs.scheduling.order import Cause, Group, Phase
+from jobs.scheduling.placement import avoided
 from jobs.scheduling.reasons import Reason
 from jobs.scheduling.types import Claim, Snapshot, Waiting
 from jobs.scheduling.work import Work
@@ -145,10 +146,13 @@ class _Speaker:
         return Reason(code if hosts == 1 else f"{code}_gang", {**asked, **numbers})
 
     def _sight(self, task: Waiting) -> "_Sight":
-        key = (task.gpu_types, task.region, task.avoid, task.needs)
+        # Of those that avoid hosts the size counts too: it says whether enough others are left.
+        size = (task.host_num, task.host_gpu_num) if task.avoid else None
+        key = (task.gpu_types, task.region, task.avoid, task.needs, size)
         if key not in self._sights:
             pools = [pool for t in task.gpu_types for pool in self.cluster.pools_of(t, task.region)]
-            hosts = [host for pool in pools for host in pool.hosts.values() if host.id not in task.avoid]
+            passed_over = avoided(self.cluster, task)
+            hosts = [host for pool in pools for host in pool.hosts.values() if host.id not in passed_over]
             self._sights[key] = _Sight([host for host in hosts if task.needs in host.offers])
         return self._sights[key]
 

@@ -4,9 +4,11 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from heapq import merge
+from itertools import islice
 
 from jobs.scheduling.cluster_state import Cluster, Host, Pool
 from jobs.scheduling.quota import FREE, Caps
+from jobs.scheduling.types import Waiting
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,6 +26,22 @@ class Ask:
     def takes(self, host: Host) -> bool:
         """Say whether the task may use the offered host at all."""
         return host.id not in self.barred and (self.accepts is None or self.accepts(host))
+
+
+def avoided(cluster: Cluster, task: Waiting) -> frozenset[int]:
+    """Return the hosts to pass over because the task failed on them at once, where enough others are offered.
+
+    Else it avoids nothing: a retry would wait for ever where it failed on the only hosts that can run it.
+    """
+    if not task.avoid:
+        return task.avoid
+    for gpu_type in task.gpu_types:
+        hosts = (h for pool in cluster.pools_of(gpu_type, task.region) for h in pool.hosts.values())
+        others = (h for h in hosts if h.id not in task.avoid and h.total >= task.host_gpu_num)
+        fitting = (h for h in others if task.needs in h.offers)
+        if len(list(islice(fitting, task.host_num))) == task.host_num:  # looks no further than it must
+            return task.avoid
+    return frozenset()
 
 
 class Regions:

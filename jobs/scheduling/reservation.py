@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from jobs.scheduling.cluster_state import Cluster, Host
 from jobs.scheduling.order import Phase
+from jobs.scheduling.placement import avoided
 from jobs.scheduling.types import Reservation, Running, Waiting
 
 NEVER = float("inf")
@@ -36,12 +37,13 @@ def soonest(cluster: Cluster, task: Waiting, phase: Phase, now: float, bound: "B
     reserved for others are none of the head's.
     """
     best: tuple[tuple[float, int, int], Binding] | None = None
+    passed_over = avoided(cluster, task)
     for position, gpu_type in enumerate(task.gpu_types):
         hosts = [host for pool in cluster.pools_of(gpu_type, task.region) for host in pool.hosts.values()]
         judged = [
             (*_wait_for(cluster, host, task.host_gpu_num, phase, now), host.id)
             for host in hosts
-            if _may_ever_hold(host, task, phase, now, bound)
+            if host.id not in passed_over and _may_ever_hold(host, task, phase, now, bound)
         ]
         if len(judged) < task.host_num:
             continue
@@ -54,7 +56,7 @@ def soonest(cluster: Cluster, task: Waiting, phase: Phase, now: float, bound: "B
 
 
 def _may_ever_hold(host: Host, task: Waiting, phase: Phase, now: float, bound: "Bound") -> bool:
-    if host.total < task.host_gpu_num or host.id in task.avoid or task.needs not in host.offers:
+    if host.total < task.host_gpu_num or task.needs not in host.offers:
         return False
     if not bound or phase != "high":
         return True

@@ -7,7 +7,7 @@ from typing import Literal
 
 from jobs.scheduling.cluster_state import Host
 from jobs.scheduling.order import Cause, Group, waits_since, walk
-from jobs.scheduling.placement import Ask, find_free
+from jobs.scheduling.placement import Ask, avoided, find_free
 from jobs.scheduling.preemption import (
     STAGES,
     Preemption,
@@ -187,7 +187,7 @@ def _failure(code: str, work: Work, group: Group, task: Waiting, kept: frozenset
 
 def ask_for(work: Work, task: Waiting, gpu_type: int, caps: Caps, kept: frozenset[int]) -> Ask:
     """Return what to look for on one type, and which hosts to pass over."""
-    barred = kept | task.avoid if task.avoid else kept
+    barred = kept | avoided(work.cluster, task) if task.avoid else kept
     bound = work.bound
     if task.needs in (work.cluster.offered_by_all or ()) and not bound:
         return Ask(gpu_type, task.region, task.host_num, task.host_gpu_num, caps, barred)
@@ -264,7 +264,7 @@ def _elastic_types(work: Work, task: Waiting) -> list[tuple[int, Caps]]:
 
 def _ask_elastic(work: Work, task: Waiting, gpu_type: int, caps: Caps, kept: frozenset[int]) -> Ask:
     """Return the same for an elastic task, whom no reservation binds."""
-    barred = kept | task.avoid if task.avoid else kept
+    barred = kept | avoided(work.cluster, task) if task.avoid else kept
     accepts: Callable[[Host], bool] | None = None
     if task.needs not in (work.cluster.offered_by_all or ()):
 

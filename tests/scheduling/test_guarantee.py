@@ -298,6 +298,19 @@ def test_only_as_many_kept_places_end_as_the_quota_needs() -> None:
     assert plan.evicted == {"kept0": "keeping"}
 
 
+def test_a_task_that_failed_on_every_host_that_could_run_it_avoids_none() -> None:
+    small = host("h2").cards("P40", 4)
+    plan = decide_on(host("h1"), small, task("a").high().asks(8).with_(avoid=["h1"]))
+
+    assert list(plan.starts["a"]) == ["h1"]
+
+
+def test_a_host_out_of_use_is_no_other_to_go_to() -> None:
+    plan = decide_on(host("h1"), host("h2").is_("cordoned"), task("a").high().with_(avoid=["h1"]))
+
+    assert list(plan.starts["a"]) == ["h1"]
+
+
 def test_a_task_avoids_the_host_where_it_failed() -> None:
     plan = decide_on(host("h1"), host("h2"), task("a").high().with_(avoid=["h1"]))
 
