@@ -20,7 +20,8 @@ class Platform:
         self.version = 1
         self.orders: dict[str, dict[str, Any]] = {}
         self.forget: list[str] = []
-        self.reports: list[dict[str, Any]] = []
+        self.reports: list[dict[str, Any]] = []  # those that were taken
+        self.received: list[tuple[str, int]] = []  # boot and number of all, in the order of their coming
         self.registered: list[dict[str, Any]] = []
         self.tokens: list[str] = []
         self.logs: dict[str, bytearray] = {}
@@ -126,6 +127,13 @@ class Platform:
         if self.sync_status:
             return self.sync_status, {}
         with self.news:
+            self.received.append((report["boot"], report["seq"]))
+            last = self.reports[-1] if self.reports else None
+            if last and last["boot"] == report["boot"] and report["seq"] <= last["seq"]:
+                # A call that the agent hung up may come in behind the one that it made instead.
+                return 409, {
+                    "errors": [{"field": "", "code": "late", "message": "A newer report was taken."}]
+                }
             self.reports.append(report)
             self.news.notify_all()
             self.news.wait_for(lambda: report["have"] != str(self.version), report["wait_s"])

@@ -34,6 +34,7 @@ def test_a_report_has_the_cards_and_a_number_that_only_grows(machine: Machine) -
         platform.phase(instance, "gone")
     numbers = [report["seq"] for report in platform.reports]
     assert numbers == sorted(set(numbers))
+    assert len(set(platform.received)) == len(platform.received)  # none was given twice, taken or not
     assert len({report["boot"] for report in platform.reports}) == 1
     first = platform.reports[0]
     assert (first["protocol"], first["have"], first["wait_s"], first["offers"]) == (1, "", 0, ["process"])
