@@ -24,7 +24,7 @@ def settle(work: Work, claims: list[Claim]) -> None:
         if hosts is None or work.now >= lapses:
             continue  # the task is tried anew, like any other
         if claim.task_class == "elastic" or not _start(work, claim, task, hosts):
-            work.cluster.hold(claim, task.business)
+            work.hold(claim, task.business)
             work.wake(lapses)
 
 
@@ -33,9 +33,10 @@ def settle_elastic(work: Work) -> None:
     for claim in [claim for claim in work.cluster.claims.values() if claim.task_class == "elastic"]:
         task = work.queue.tasks[claim.task]
         work.cluster.release(claim.task)
+        work.misses.clear()  # cards that were held are free to be found again
         hosts = _usable(work, claim)
         if hosts is None or not _start(work, claim, task, hosts):
-            work.cluster.hold(claim, task.business)
+            work.hold(claim, task.business)
         else:
             work.wake_at = work.now  # a high task that waits may evict it, but not in the pass that starts it
 

@@ -10,7 +10,7 @@ from jobs.scheduling.cluster_state import Cluster
 from jobs.scheduling.explain import explain
 from jobs.scheduling.fair import Accounts
 from jobs.scheduling.order import FairWalk, Queue, walk
-from jobs.scheduling.serve import serve, serve_autos, try_elastic, try_high
+from jobs.scheduling.serve import quota_passer, serve, serve_autos, try_elastic, try_high, waits_already
 from jobs.scheduling.types import Plan, Policy, Snapshot
 from jobs.scheduling.work import Work
 
@@ -74,10 +74,11 @@ def run(work: Work) -> Plan:
         if claim.task in cluster.claim_owners:
             cluster.release(claim.task)
     cluster.claims.clear()
+    work.bind()
     claims.settle(work, standing)
 
     # 4. High tasks, in order: on free cards, else by evicting.
-    serve(work, walk(queue.of_phase("high")), try_high)
+    serve(work, walk(queue.of_phase("high"), quota_passer(work)), try_high)
 
     # 5. Autos, running and waiting, turn high on the quota that is left.
     serve_autos(work)
@@ -86,10 +87,10 @@ def run(work: Work) -> Plan:
     claims.settle_elastic(work)
     elastic = queue.of_phase("elastic")
     if policy.elastic_order == "fair_share":
-        serve(work, walk(group for group in elastic if group.aged), try_elastic)
+        serve(work, walk([group for group in elastic if group.aged], waits_already), try_elastic)
         serve(work, FairWalk(queue, work.accounts, now), try_elastic)
     else:
-        serve(work, walk(elastic), try_elastic)
+        serve(work, walk(elastic, waits_already), try_elastic)
 
     # 7. When time alone may change what was decided.
     work.wake(queue.next_edge())

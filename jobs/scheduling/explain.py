@@ -1,9 +1,9 @@
 """Say why each waiting task waits, from the causes that the pass noted and the cards as they are after it."""
 
-from bisect import bisect_left
-from collections.abc import Hashable, Iterator, Mapping
+from collections import Counter
+from collections.abc import Hashable, Iterator
 
-from jobs.scheduling.cluster_state import Cluster, Host
+from jobs.scheduling.cluster_state import Cluster, Host, Pool
 from jobs.scheduling.order import Cause, Group, Phase
 from jobs.scheduling.placement import avoided
 from jobs.scheduling.reasons import Reason
@@ -21,8 +21,8 @@ def explain(work: Work, names: Snapshot) -> dict[int, Reason]:
             if group.cause is not None:
                 ids = [entry[2] for entry in group.entries]
                 reasons.update(dict.fromkeys(ids, speaker.reason(group, group.cause)))
-            if group.blocked or work.waiting_tasks:
-                reasons.update(speaker.own_reasons(group, work.waiting_tasks))
+            if group.partly or group.single:
+                reasons.update(speaker.own_reasons(group))
     for task_id, task in work.queue.gated.items():
         reasons[task_id] = _gate(task)
     for task_id, claim in work.cluster.claims.items():
@@ -53,6 +53,7 @@ class _Speaker:
         self.names = names
         self._made: dict[object, Reason] = {}
         self._sights: dict[object, _Sight] = {}
+        self._pools: dict[tuple[int, int], _Sight] = {}  # by type and region
 
     def reason(self, group: Group, cause: Cause, task: Waiting | None = None) -> Reason:
         """Return the reason for the group's cause, or for that of one of its tasks."""
@@ -63,18 +64,20 @@ class _Speaker:
             made = self._made[key] = self._make(task or group.task, cause)
         return made
 
-    def own_reasons(self, group: Group, single: Mapping[int, Cause]) -> Iterator[tuple[int, Reason]]:
+    def own_reasons(self, group: Group) -> Iterator[tuple[int, Reason]]:
         """Give the reasons of those in the group who wait for another cause than the group."""
-        of_owner: dict[Hashable, Reason] = {}
-        for _, _, task_id, task in group.entries:
+        made: dict[Hashable, Reason] = {}
+        rest, group.cause = group.cause, None
+        for _, _, task_id, task, _ in group.entries:
+            cause = group.why(task)
+            if cause is None:
+                continue
             owner = group.owner(task)
-            if owner in of_owner:
-                yield task_id, of_owner[owner]
-            elif owner in group.blocked:
-                of_owner[owner] = self.reason(group, group.blocked[owner], task)
-                yield task_id, of_owner[owner]
-            elif task_id in single:
-                yield task_id, self.reason(group, single[task_id], task)
+            reason = made.get((cause, owner))
+            if reason is None:
+                reason = made[cause, owner] = self.reason(group, cause, task)
+            yield task_id, reason
+        group.cause = rest
 
     def _make(self, task: Waiting, cause: Cause) -> Reason:
         match cause.code:
@@ -149,32 +152,75 @@ class _Speaker:
         # Of those that avoid hosts the size counts too: it says whether enough others are left.
         size = (task.host_num, task.host_gpu_num) if task.avoid else None
         key = (task.gpu_types, task.region, task.avoid, task.needs, size)
-        if key not in self._sights:
-            pools = [pool for t in task.gpu_types for pool in self.cluster.pools_of(t, task.region)]
-            passed_over = avoided(self.cluster, task)
-            hosts = [host for pool in pools for host in pool.hosts.values() if host.id not in passed_over]
-            self._sights[key] = _Sight([host for host in hosts if task.needs in host.offers])
-        return self._sights[key]
+        sight = self._sights.get(key)
+        if sight is None:
+            sight = self._sights[key] = self._look(task)
+        return sight
+
+    def _look(self, task: Waiting) -> "_Sight":
+        passed_over = avoided(self.cluster, task)
+        everywhere = task.needs in (self.cluster.offered_by_all or ())
+        sight = _Sight()
+        for gpu_type in task.gpu_types:
+            for pool in self.cluster.pools_of(gpu_type, task.region):
+                if everywhere and not passed_over:
+                    sight.add(self._pool_sight(pool))
+                    continue
+                for host in pool.hosts.values():
+                    if host.id not in passed_over and task.needs in host.offers:
+                        sight.see(host)
+        return sight
+
+    def _pool_sight(self, pool: Pool) -> "_Sight":
+        key = (pool.gpu_type, pool.region)
+        sight = self._pools.get(key)
+        if sight is None:
+            sight = self._pools[key] = _Sight()
+            for host in pool.hosts.values():
+                sight.see(host)
+        return sight
 
 
 class _Counts:
-    """One number of each host, asked for its sum and for how many hosts have enough."""
+    """How many hosts have each number of something: its sum, the most, and how many have enough."""
 
-    def __init__(self, numbers: list[int]) -> None:
-        self._ascending = sorted(numbers)
-        self.sum = sum(numbers)
-        self.most = self._ascending[-1] if numbers else 0
+    def __init__(self) -> None:
+        self.hosts: Counter[int] = Counter()  # number → hosts that have it
+
+    @property
+    def sum(self) -> int:
+        """Return the sum over all hosts."""
+        return sum(number * hosts for number, hosts in self.hosts.items())
+
+    @property
+    def most(self) -> int:
+        """Return the most that one host has."""
+        return max(self.hosts, default=0)
 
     def at_least(self, need: int) -> int:
         """Return how many hosts have so many."""
-        return len(self._ascending) - bisect_left(self._ascending, need)
+        return sum(hosts for number, hosts in self.hosts.items() if number >= need)
 
 
 class _Sight:
     """What the hosts hold that some tasks may use."""
 
-    def __init__(self, hosts: list[Host]) -> None:
-        self.total = _Counts([host.total for host in hosts])
-        self.room = _Counts([host.room for host in hosts])
-        self.reach = _Counts([host.room + host.soft for host in hosts])  # with all that could be evicted
-        self.unclaimed = _Counts([len(host.numbers) for host in hosts])  # as if nothing were held for anyone
+    def __init__(self) -> None:
+        self.total = _Counts()
+        self.room = _Counts()
+        self.reach = _Counts()  # with all that could be evicted
+        self.unclaimed = _Counts()  # as if nothing were held for anyone
+
+    def see(self, host: Host) -> None:
+        """Count one more host."""
+        self.total.hosts[host.total] += 1
+        self.room.hosts[host.room] += 1
+        self.reach.hosts[host.room + host.soft] += 1
+        self.unclaimed.hosts[len(host.numbers)] += 1
+
+    def add(self, other: "_Sight") -> None:
+        """Count all the hosts of another."""
+        self.total.hosts.update(other.total.hosts)
+        self.room.hosts.update(other.room.hosts)
+        self.reach.hosts.update(other.reach.hosts)
+        self.unclaimed.hosts.update(other.unclaimed.hosts)

@@ -1,9 +1,10 @@
 """Who is tried before whom: waiting tasks in groups of one shape, and the walks through them."""
 
 import heapq
-from bisect import insort
+from bisect import bisect_left, insort
 from collections import defaultdict
 from collections.abc import Callable, Hashable, Iterable, Iterator
+from itertools import chain
 from operator import attrgetter
 from typing import Any, Literal, NamedTuple
 
@@ -11,10 +12,11 @@ from jobs.scheduling.fair import Accounts
 from jobs.scheduling.types import Policy, Waiting
 
 Phase = Literal["high", "auto", "elastic"]
-Entry = tuple[float, float, int, Waiting]  # two sort keys, the id, the task
-UserEntry = tuple[float, int, Waiting, "Group"]  # its submission, its id, the task, its group
+Entry = tuple[float, float, int, Waiting, "Group"]  # two sort keys, the id, the task, its group
 Line = tuple[str, frozenset[int]]
-TOP_LEVEL = 2  # aging lifts no task above high priority: up there the older goes first
+BY_TIME = ("priority", "submission", "fifo", "fair_share")  # orders whose entries stand by first submission
+LOW, MEDIUM, HIGH = 0, 1, 2
+TOP_LEVEL = HIGH  # aging lifts no task above high priority: up there the older goes first
 NEVER = float("inf")
 
 
@@ -24,12 +26,13 @@ class Cause(NamedTuple):
     code: str
     detail: float = 0  # a task or a time, by the code
     scope: Literal["group", "owner", "task"] = "group"
+    limit: float = 0.0  # of those it holds for whoever may run at least so long, in seconds
 
 
 class Group:
     """Waiting tasks of one shape: where one finds no place, none of them does."""
 
-    __slots__ = ("aged", "blocked", "cause", "entries", "limited", "line", "phase", "shape", "task")
+    __slots__ = ("aged", "cause", "entries", "limited", "line", "partly", "phase", "shape", "single", "task")
 
     def __init__(self, phase: Phase, task: Waiting, shape: Hashable, *, aged: bool) -> None:
         self.phase = phase
@@ -40,11 +43,40 @@ class Group:
         self.entries: list[Entry] = []
         self.limited = False  # some of them have a time limit
         self.cause: Cause | None = None  # why the rest of them waits, in the pass at work
-        self.blocked: dict[Hashable, Cause] = {}  # the same for those of one owner
+        self.partly: dict[Hashable, Cause] = {}  # the same for some: those of one owner, or (None) of all
+        self.single: dict[int, Cause] = {}  # the same for one task
 
     def owner(self, task: Waiting) -> Hashable:
         """Return whose quota or cap counts for the task."""
         return (task.business, task.user) if self.phase == "elastic" else task.business
+
+    def note(self, task: Waiting, cause: Cause) -> None:
+        """Note why the task waits, for all for whom that holds."""
+        if cause.scope == "task":
+            self.single[task.id] = cause
+        elif cause.scope == "owner":
+            self.partly[self.owner(task)] = cause
+        elif cause.limit:
+            self.partly[None] = cause
+        else:
+            self.cause = cause
+            self.partly = {key: known for key, known in self.partly.items() if not known.limit}
+
+    def why(self, task: Waiting) -> Cause | None:
+        """Return why the task waits, as far as that is known from others of the group."""
+        if self.cause is not None:
+            return self.cause
+        for key in (None, self.owner(task)) if self.partly else ():
+            cause = self.partly.get(key)
+            if cause is not None and (task.time_limit is None or task.time_limit >= cause.limit):
+                return cause
+        return self.single.get(task.id) if self.single else None
+
+    def forget(self) -> None:
+        """Forget what the last pass noted."""
+        self.cause = None
+        self.partly.clear()
+        self.single.clear()
 
 
 def waits_since(task: Waiting) -> float:
@@ -65,7 +97,8 @@ class Queue:
         self.tasks: dict[int, Waiting] = {}
         self.gated: dict[int, Waiting] = {}
         self.groups: dict[Hashable, Group] = {}
-        self.users: dict[tuple[int, int], list[UserEntry]] = {}  # what fair share orders
+        self.users: dict[tuple[int, int], list[Entry]] = {}  # what fair share orders
+        self._high: list[Entry] = []  # high tasks by first submission, where priorities order them
         self._priorities: dict[int, dict[int, int]] = {}  # of waiting high tasks by business
         self._ranked: set[int] = set()  # businesses whose entries may stand in places of others
         self._edges: list[tuple[float, int]] = []  # heap: when a task leaves its gate or becomes aged
@@ -80,12 +113,12 @@ class Queue:
     def of(cls, waiting: Iterable[Waiting], policy: Policy, now: float) -> "Queue":
         """Return the queue of a snapshot."""
         queue = cls(policy)
-        queue._file(sorted(waiting, key=attrgetter("id")), now, list.append)
+        in_time = sorted(sorted(waiting, key=attrgetter("id")), key=attrgetter("submitted"))
+        queue._file(in_time, now, list.append)
         queue._ranked = set(queue._priorities)
-        for group in queue.groups.values():
-            group.entries.sort()
-        for entries in queue.users.values():
-            entries.sort()
+        for phase, order in (("high", policy.high_order), ("elastic", policy.elastic_order)):
+            for group in queue.of_phase(phase) if order not in BY_TIME else ():  # type: ignore[arg-type]
+                group.entries.sort()
         return queue
 
     def add(self, task: Waiting, now: float) -> None:
@@ -98,6 +131,9 @@ class Queue:
         self.gated.pop(task_id, None)
         if task.wanted == "high":
             self._priorities[task.business][task.priority] -= 1
+            place = bisect_left(self._high, (task.submitted, task_id))
+            if place < len(self._high) and self._high[place][2] == task_id:
+                del self._high[place]
         for phase, _ in self._phases[task.wanted]:
             for aged in (False, True):
                 key = _key(phase, task, aged=aged)
@@ -110,17 +146,16 @@ class Queue:
 
     def advance(self, now: float) -> None:
         """File anew whoever left a gate or became aged since, and forget what the last pass noted."""
-        due = []
+        due = {}  # once each: an edge of an earlier wait may fall on the same instant
         while self._edges and self._edges[0][0] <= now:
             edge, task_id = heapq.heappop(self._edges)
             if self._is_due(edge, task_id):
-                due.append(self.tasks[task_id])
-        for task in due:
-            self.remove(task.id)
-        self._file(due, now, insort)
+                due[task_id] = self.tasks[task_id]
+        for task_id in due:
+            self.remove(task_id)
+        self._file(due.values(), now, insort)
         for group in self.groups.values():
-            group.cause = None
-            group.blocked.clear()
+            group.forget()
 
     def next_edge(self) -> float:
         """Return when time alone changes the order next."""
@@ -165,12 +200,12 @@ class Queue:
                     group = groups[key] = Group(phase, task, key[2:], aged=aged)
                 if task.time_limit is not None:
                     group.limited = True
-                put(group.entries, _entry("submission" if aged else order, task))
-                if order == "fair_share" and not aged:
-                    put(
-                        users.setdefault((task.business, task.user), []),
-                        (task.submitted, task.id, task, group),
-                    )
+                entry = _entry("submission" if aged else order, task, group)
+                put(group.entries, entry)
+                if order == "priority":
+                    put(self._high, entry)
+                elif order == "fair_share" and not aged:
+                    put(users.setdefault((task.business, task.user), []), entry)
         heapq.heapify(edges)
 
     def rank_priorities(self, now: float) -> float:
@@ -184,28 +219,23 @@ class Queue:
         mixed = {b for b, counts in self._priorities.items() if sum(n > 0 for n in counts.values()) > 1}
         touched = mixed | self._ranked
         self._ranked = mixed
-        high = self.of_phase("high") if touched else []
-        ranks: dict[int, list[tuple[int, float, int]]] = {business: [] for business in touched}
+        if not touched:
+            return NEVER
+        levels: dict[int, tuple[list[Entry], list[Entry], list[Entry]]] = {b: ([], [], []) for b in mixed}
         change = NEVER
-        for group in high:
-            for _, _, task_id, task in group.entries:
-                if task.business in mixed:
-                    level, until = self._level(task, now)
-                    if until < change:
-                        change = until
-                    ranks[task.business].append((-level, task.submitted, task_id))
-        place_of: dict[int, tuple[float, int]] = {}
-        for ranked in ranks.values():
-            ranked.sort()
-            in_time = sorted([rank[1:] for rank in ranked])
-            place_of.update(zip([rank[2] for rank in ranked], in_time, strict=True))
-        for group in high:
-            placed: list[Entry] = []
-            for _, _, task_id, task in group.entries:
-                first, second = place_of.get(task_id) or (task.submitted, task_id)
-                placed.append((first, second, task_id, task))
-            placed.sort()
-            group.entries = placed
+        for entry in self._high:
+            task = entry[3]
+            if task.business in levels:
+                level, until = self._level(task, now)
+                change = min(change, until)
+                levels[task.business][level].append(entry)
+        ranked = {b: chain(high, medium, low) for b, (low, medium, high) in levels.items()}
+        for group in self.of_phase("high"):
+            group.entries = []
+        for place in self._high:
+            business = place[3].business
+            _, _, task_id, task, group = next(ranked[business]) if business in ranked else place
+            group.entries.append((place[0], place[1], task_id, task, group))
         return change
 
     def _level(self, task: Waiting, now: float) -> tuple[int, float]:
@@ -227,26 +257,29 @@ def _key(phase: Phase, task: Waiting, *, aged: bool) -> tuple[Hashable, ...]:
     return plain
 
 
-def _entry(order: str, task: Waiting) -> Entry:
+def _entry(order: str, task: Waiting, group: Group) -> Entry:
     if order == "shortest_first":
         length = task.duration if task.duration is not None else task.time_limit
-        return (NEVER if length is None else length, task.submitted, task.id, task)
+        return (NEVER if length is None else length, task.submitted, task.id, task, group)
     if order == "round_robin":
-        return (task.queued, task.submitted, task.id, task)
-    return (task.submitted, task.id, task.id, task)
+        return (task.queued, task.submitted, task.id, task, group)
+    return (task.submitted, task.id, task.id, task, group)
 
 
-def _drop(entries: list[Any], task: Waiting) -> bool:
+def _drop(entries: list[Entry], task: Waiting) -> bool:
     """Take the task's entry out (those that start stand near the front); say whether any are left."""
     for position, entry in enumerate(entries):
-        if task is entry[2] or task is entry[3]:
+        if task is entry[3]:
             del entries[position]
             break
     return bool(entries)
 
 
-def walk(groups: Iterable[Group]) -> Iterator[tuple[Group, Waiting]]:
-    """Give the tasks in the order of their entries, the aged first, until their group or owner waits."""
+Turn = tuple[Group, Waiting]
+
+
+def walk(groups: Iterable[Group], passes_over: Callable[[Group, Waiting], bool]) -> Iterator[Turn]:
+    """Give the tasks in the order of their entries, the aged first, but for those that are passed over."""
     heap = [(not g.aged, *g.entries[0][:3], 0, g) for g in groups if g.entries]
     heapq.heapify(heap)
     while heap:
@@ -255,10 +288,10 @@ def walk(groups: Iterable[Group]) -> Iterator[tuple[Group, Waiting]]:
         if group.cause is None:
             yield group, entries[position][3]
         position += 1
-        if group.blocked:
-            while position < len(entries) and group.owner(entries[position][3]) in group.blocked:
-                position += 1
-        if group.cause is None and position < len(entries):
+        end = len(entries) if group.cause is None else 0
+        while position < end and passes_over(group, entries[position][3]):
+            position += 1
+        if position < end:
             heapq.heapreplace(heap, (not group.aged, *entries[position][:3], position, group))
         else:
             heapq.heappop(heap)
@@ -280,13 +313,13 @@ class FairWalk:
         self._businesses = [self._business_key(business) for business in self._users]
         heapq.heapify(self._businesses)
 
-    def __iter__(self) -> Iterator[tuple[Group, Waiting]]:
+    def __iter__(self) -> Iterator[Turn]:
         while self._businesses:
             business = self._businesses[0][3]
             users = self._users[business]
             user = users[0][3]
             owner = (business, user)
-            _, _, task, group = self._entries[owner][self._at[owner]]
+            _, _, _, task, group = self._entries[owner][self._at[owner]]
             if group.cause is None:
                 yield group, task
             if self._go_on(owner):
@@ -302,15 +335,15 @@ class FairWalk:
         """Go to the user's next task that is still to be tried, if there is one."""
         entries = self._entries[owner]
         for at in range(self._at[owner] + 1, len(entries)):
-            group = entries[at][3]
-            if group.cause is None and owner not in group.blocked:
+            _, _, _, task, group = entries[at]
+            if group.cause is None and not (group.partly and group.why(task)):
                 self._at[owner] = at
                 return True
         return False
 
     def _user_key(self, business: int, user: int) -> tuple[float, float, int, int]:
         """Return the user's use and his next task."""
-        submitted, task_id, _, _ = self._entries[business, user][self._at[business, user]]
+        submitted, _, task_id, _, _ = self._entries[business, user][self._at[business, user]]
         return (self._accounts.read(business, user, self._now), submitted, task_id, user)
 
     def _business_key(self, business: int) -> tuple[float, float, int, int]:

@@ -23,6 +23,16 @@ class Ask:
     barred: frozenset[int] = frozenset()  # hosts to pass over
     accepts: Callable[[Host], bool] | None = None  # None: any other offered host will do
 
+    @property
+    def plain(self) -> bool:
+        """Say whether nothing but the type, the region and the cards counts: no cap by region, no host barred."""
+        return self.caps.regions is None and not self.barred and self.accepts is None
+
+    @property
+    def size(self) -> tuple[int, int | None, int, int]:
+        """Return what a plain one looks for; where one of a size finds nothing, all of them do."""
+        return (self.gpu_type, self.region, self.host_num, self.cards)
+
     def takes(self, host: Host) -> bool:
         """Say whether the task may use the offered host at all."""
         return host.id not in self.barred and (self.accepts is None or self.accepts(host))
@@ -67,8 +77,7 @@ class Regions:
 def find_free(cluster: Cluster, ask: Ask, *, spread: bool = False) -> list[Host] | None:
     """Return hosts where the task can start now, all of them or None; ties go to the lower host id."""
     pools = cluster.pools_of(ask.gpu_type, ask.region)
-    plain = ask.caps.regions is None and not (ask.barred or ask.accepts or spread)
-    if ask.host_num == 1 and plain:
+    if ask.host_num == 1 and ask.plain and not spread:
         return _best_fit(pools, ask.cards)
     most = max((len(pool.buckets) for pool in pools), default=0)
     rooms = range(ask.cards, most)

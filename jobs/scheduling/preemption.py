@@ -62,6 +62,7 @@ class Ranking:
         self.policy = policy
         self._victims: dict[tuple[int, int], tuple[int, list[tuple[Key, Running]]]] = {}
         self._heaps: dict[tuple[Pool, int, str], _HostHeap] = {}
+        self._alone: dict[tuple[int, int, int, str], tuple[int, Judged | None]] = {}
         self._protected: dict[int, bool] = {}
 
     def allows(self, task: Running, stage: str) -> bool:
@@ -91,6 +92,14 @@ class Ranking:
         if heap is None:
             heap = self._heaps[pool, cards, stage] = _HostHeap(self, pool, cards, stage)
         return heap.best()
+
+    def alone(self, host: Host, cards: int, stage: str) -> Judged | None:
+        """Return the host's rank and its victims where nobody else is evicted for the task."""
+        key = (host.gpu_type, host.id, cards, stage)
+        known = self._alone.get(key)
+        if known is None or known[0] != host.version:
+            known = self._alone[key] = host.version, self.judge(host, cards, stage)
+        return known[1]
 
     def judge(
         self, host: Host, cards: int, stage: str, freed: int = 0, taken: Iterable[Running] = ()
@@ -128,7 +137,7 @@ class _HostHeap:
     """The hosts of a pool by rank for one size of task: judged only when they come to the top."""
 
     def __init__(self, ranking: Ranking, pool: Pool, cards: int, stage: str) -> None:
-        self._judge = ranking.judge
+        self._judge = ranking.alone
         self._pool = pool
         self._cards = cards
         self._stage = stage
@@ -181,7 +190,8 @@ class Search:
         self.pools = cluster.pools_of(ask.gpu_type, ask.region)
         self.victims: list[Running] = []
         self.freed: Counter[int] = Counter()  # host id → cards of the victims there
-        self.ready = self._ready_hosts()
+        self.ready = {host.id: host for host in self._ready_hosts()}  # need no victim
+        self.made: dict[int, Host] = {}  # fit once the victims are gone
 
     def accepts(self, host: Host) -> bool:
         """Say whether the task may use the host at all."""
@@ -189,10 +199,12 @@ class Search:
 
     def fits(self, host: Host) -> bool:
         """Say whether the task's cards are there once victims and leavers are gone."""
-        return host.soon + self.freed[host.id] >= self.ask.cards
+        return host.id in self.ready or host.id in self.made
 
     def judge(self, host: Host) -> Judged | None:
         """Return the host's rank and the further victims it takes there, None where they do not suffice."""
+        if not self.victims:
+            return self.ranking.alone(host, self.ask.cards, self.stage)
         return self.ranking.judge(host, self.ask.cards, self.stage, self.freed[host.id], self.victims)
 
     def _ready_hosts(self) -> list[Host]:
@@ -223,17 +235,27 @@ class Search:
             self.victims.append(task)
             self.freed.update(task.hosts)
             touched.update(task.hosts)
+        self._note_made(touched)
         return touched
+
+    def _note_made(self, touched: Iterable[int]) -> None:
+        """Note which of the hosts fit now, by what the victims free there."""
+        for host_id in touched:
+            host = self.by_id.get(host_id)
+            if host is None or host_id in self.ready or not self.accepts(host):
+                continue
+            if host.soon + self.freed[host_id] >= self.ask.cards:
+                self.made[host_id] = host
+            else:
+                self.made.pop(host_id, None)
 
     def enough(self) -> list[Host] | None:
         """Return the hosts to use, best fit, if the victims so far make enough of them fit."""
-        touched = [self.by_id[i] for i in self.freed if i in self.by_id]
-        useful = {host.id: host for host in touched if self.accepts(host) and self.fits(host)}
-        useful.update({host.id: host for host in self.ready})
-        if len(useful) < self.ask.host_num:
+        if len(self.ready) + len(self.made) < self.ask.host_num:
             return None
         regions = Regions(self.ask)
-        by_fit = sorted(useful.values(), key=lambda h: (h.soon + self.freed[h.id], h.id))
+        useful = [*self.ready.values(), *self.made.values()]
+        by_fit = sorted(useful, key=lambda h: (h.soon + self.freed[h.id], h.id))
         chosen = [host for host in by_fit if regions.admit(host.region)][: self.ask.host_num]
         return chosen if len(chosen) == self.ask.host_num else None
 
@@ -241,12 +263,19 @@ class Search:
         """Give back, last chosen first, every victim without whom the task fits as well."""
         for task in reversed(self.victims.copy()):
             self.freed.subtract(task.hosts)
+            self._note_made(task.hosts)
             if self.enough() is None:
                 self.freed.update(task.hosts)
+                self._note_made(task.hosts)
             else:
                 self.victims.remove(task)
         hosts = self.enough()
         return Preemption(hosts, self.victims) if hosts else None
+
+
+def is_coming(cluster: Cluster, ask: Ask, ranking: Ranking) -> bool:
+    """Say whether enough cards are free or coming free, for whomever."""
+    return Search(cluster, ask, ranking, "").enough() is not None
 
 
 def find_leaving(cluster: Cluster, ask: Ask, ranking: Ranking) -> Preemption | None:
@@ -309,8 +338,6 @@ def find_over_slice(
 ) -> Preemption | None:
     """Plan a start by ending time slices: the longest runners first, as few of them as it takes."""
     search = Search(cluster, ask, ranking, "guarantee")
-    if search.enough() is not None:
-        return None  # cards are free or coming: whoever holds them for others, no slice ends for it
     for task in candidates:
         hosts = [search.by_id.get(host_id) for host_id in task.hosts]
         if task.gpu_type == ask.gpu_type and any(host and search.accepts(host) for host in hosts):

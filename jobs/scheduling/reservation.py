@@ -1,8 +1,9 @@
 """Cards kept for later: hosts bound by operators' reservations, and hosts gathered for the head of a line."""
 
 import heapq
+from bisect import bisect_left, insort
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from jobs.scheduling.cluster_state import Cluster, Host
@@ -85,58 +86,88 @@ def _wait_for(cluster: Cluster, host: Host, cards: int, phase: Phase, now: float
 Bound = Mapping[tuple[int, int], list[tuple[Reservation, int]]]  # (type, host) → cards bound for each
 
 
-def bind(cluster: Cluster, reservations: Iterable[Reservation], now: float) -> Bound:
-    """Choose the hosts whose cards the reservations keep from other businesses' high tasks.
+class _Ground:
+    """The hosts that a reservation may bind, and what of their cards stays with high tasks when it opens."""
 
-    What the business itself holds with high tasks counts as had already. The hosts with the fewest cards of
-    others that stay are bound first, so that the choice stands from pass to pass.
-    """
-    claims = _claimed(cluster)
-    bound: dict[tuple[int, int], list[tuple[Reservation, int]]] = defaultdict(list)
-    taken: Counter[tuple[int, int]] = Counter()
-    for reservation in sorted(reservations, key=lambda r: r.id):
-        if reservation.end <= now:
-            continue
-        candidates = []
-        missing = reservation.cards
-        for pool in cluster.pools_of(reservation.gpu_type, reservation.region):
+    def __init__(self, cluster: Cluster, row: Reservation, now: float) -> None:
+        self.row = row
+        self.opens = max(now, row.start)
+        self.missing = row.cards  # what the business itself holds counts as had already
+        self.left: dict[int, int] = {}  # host → cards that are nobody's by then
+        self.others: dict[int, int] = {}  # host → cards that other businesses hold by then
+        for pool in cluster.pools_of(row.gpu_type, row.region):
             for host in pool.hosts.values():
-                ours, others = _staying(cluster, host, reservation, now)
-                for business, cards in claims[reservation.gpu_type, host.id]:
-                    ours += cards if business == reservation.business else 0
-                    others += cards if business != reservation.business else 0
-                missing -= ours
-                candidates.append((others, host.id, host.total - ours - others))
-        for _, host_id, cards in sorted(candidates):
-            key = (reservation.gpu_type, host_id)
-            cards = min(cards - taken[key], missing)
+                self.left[host.id] = host.total
+                self.others[host.id] = 0
+        self.order: list[tuple[int, int]] | None = None  # (cards of others, host), the first to be bound first
+
+    def count(self, business: int, hosts: Mapping[int, int], ends: float) -> None:
+        """Count the cards that a high task of the business holds until `ends`."""
+        if ends <= self.opens:
+            return
+        for host, cards in hosts.items():
+            if host not in self.left:
+                continue
+            self.left[host] -= cards
+            if business == self.row.business:
+                self.missing -= cards
+                continue
+            if self.order is not None:
+                del self.order[bisect_left(self.order, (self.others[host], host))]
+                insort(self.order, (self.others[host] + cards, host))
+            self.others[host] += cards
+
+    def bind(self, taken: Counter[int]) -> Iterator[tuple[int, int]]:
+        """Give (host, cards) until the reservation has its cards; `taken` is what others bound there."""
+        if self.order is None:
+            self.order = sorted((others, host) for host, others in self.others.items())
+        missing = self.missing
+        for _, host in self.order:
+            if missing <= 0:
+                break
+            cards = min(self.left[host] - taken[host], missing)
             if cards > 0:
-                bound[key].append((reservation, cards))
-                taken[key] += cards
                 missing -= cards
-    return bound
+                yield host, cards
 
 
-def _claimed(cluster: Cluster) -> dict[tuple[int, int], list[tuple[int, int]]]:
-    """Return what high claims hold: (type, host) → (business, cards)."""
-    found: dict[tuple[int, int], list[tuple[int, int]]] = defaultdict(list)
-    for task_id, claim in cluster.claims.items():
-        if claim.task_class == "high":
-            for host_id, cards in claim.hosts.items():
-                found[claim.gpu_type, host_id].append((cluster.claim_owners[task_id], cards))
-    return found
+class Binder:
+    """Chooses the hosts whose cards reservations keep from other businesses' high tasks.
 
+    The hosts with the fewest cards of others that stay are bound first, so that the choice stands from pass
+    to pass; it is made anew only for types where a high task began to hold cards.
+    """
 
-def _staying(cluster: Cluster, host: Host, reservation: Reservation, now: float) -> tuple[int, int]:
-    """Return the cards of high tasks that still run when the window opens: (the business's, others')."""
-    ours = others = 0
-    for runner in host.runners:
-        if cluster.is_high(runner) and ends_at(runner, now) > max(now, reservation.start):
-            if runner.business == reservation.business:
-                ours += runner.hosts[host.id]
-            else:
-                others += runner.hosts[host.id]
-    return ours, others
+    def __init__(self, cluster: Cluster, reservations: Iterable[Reservation], now: float) -> None:
+        open_ones = sorted((row for row in reservations if row.end > now), key=lambda row: row.id)
+        self._grounds: dict[int, list[_Ground]] = defaultdict(list)  # type → in order of their ids
+        for row in open_ones:
+            self._grounds[row.gpu_type].append(_Ground(cluster, row, now))
+        self._bound: dict[tuple[int, int], list[tuple[Reservation, int]]] = {}
+        self._stale = set(self._grounds)
+        for task in cluster.running.values():
+            if task.gpu_type in self._grounds and cluster.is_high(task):
+                self.count(task.business, task.gpu_type, task.hosts, ends_at(task, now))
+
+    def count(self, business: int, gpu_type: int, hosts: Mapping[int, int], ends: float) -> None:
+        """Count the cards that a high task, or a claim for one, holds from now on until `ends`."""
+        for ground in self._grounds.get(gpu_type, ()):
+            ground.count(business, hosts, ends)
+            self._stale.add(gpu_type)
+
+    @property
+    def bound(self) -> Bound:
+        """Return the bound cards, as things stand."""
+        for gpu_type in self._stale:
+            for key in [key for key in self._bound if key[0] == gpu_type]:
+                del self._bound[key]
+            taken: Counter[int] = Counter()
+            for ground in self._grounds[gpu_type]:
+                for host, cards in ground.bind(taken):
+                    self._bound.setdefault((gpu_type, host), []).append((ground.row, cards))
+                    taken[host] += cards
+        self._stale.clear()
+        return self._bound
 
 
 def withheld(bound: Bound, host: Host, business: int, ends: float) -> int:

@@ -15,31 +15,49 @@ from jobs.scheduling.preemption import (
     find_leaving,
     find_over_slice,
     find_victims,
-    protected_until,
+    is_coming,
 )
 from jobs.scheduling.quota import Caps
 from jobs.scheduling.reservation import NEVER, ends_at, withheld
 from jobs.scheduling.types import Running, Waiting
-from jobs.scheduling.work import LineState, Work
+from jobs.scheduling.work import Class, LineState, Work
 
 Try = Callable[[Work, Group, Waiting], Cause | None]  # None: it starts, or makes room for itself
 
 
 def serve(work: Work, turns: Iterable[tuple[Group, Waiting]], attempt: Try) -> None:
     """Try every task whose turn comes, and note for whom else a failure holds."""
-    claims = work.cluster.claims
+    started, claims = work.started, work.cluster.claims
     for group, task in turns:
-        if task.id in work.started or task.id in claims:
+        if task.id in started or task.id in claims or (group.partly and group.why(task)):
             continue
         cause = attempt(work, group, task)
-        if cause is None:
-            continue
-        if cause.scope == "group":
-            group.cause = cause
-        elif cause.scope == "owner":
-            group.blocked[group.owner(task)] = cause
-        else:
-            work.waiting_tasks[task.id] = cause
+        if cause is not None:
+            group.note(task, cause)
+
+
+def waits_already(group: Group, task: Waiting) -> bool:
+    """Say whether the task waits for what another of its group waits for."""
+    return bool(group.partly) and group.why(task) is not None
+
+
+def quota_passer(work: Work) -> Callable[[Group, Waiting], bool]:
+    """Return a test that also passes over high tasks for whom their business has no quota left."""
+    ledger = work.cluster.ledger
+    if work.cluster.keepers:
+        return waits_already  # the quota may be that of the business's own kept places
+
+    def passes_over(group: Group, task: Waiting) -> bool:
+        if group.partly and group.why(task) is not None:
+            return True
+        cards = task.host_num * task.host_gpu_num
+        for gpu_type in task.gpu_types:
+            if ledger.high_caps(task.business, gpu_type).total >= cards:
+                return False
+        group.note(task, Cause("quota", scope="owner"))
+        return True
+
+    return passes_over
 
 
 def try_high(work: Work, group: Group, task: Waiting) -> Cause | None:
@@ -123,7 +141,7 @@ def serve_autos(work: Work) -> None:
     running.sort(key=lambda task: (task.submitted, task.id), reverse=True)
 
     def turns() -> Iterator[tuple[Group, Waiting]]:
-        for group, task in walk(work.queue.of_phase("auto")):
+        for group, task in walk(work.queue.of_phase("auto"), waits_already):
             _promote_before(work, running, (task.submitted, task.id))
             yield group, task
 
@@ -159,11 +177,8 @@ def _place_high(work: Work, group: Group, task: Waiting, caps: list[tuple[int, C
     kept = work.kept_hosts(group, task)
     own = len(caps) < len(task.gpu_types) or bool(work.bound) or any(cap.regions for _, cap in caps)
     asks = [ask_for(work, task, gpu_type, cap, kept) for gpu_type, cap in caps]
-    for ask in asks:
-        hosts = find_free(work.cluster, ask, spread=work.policy.placement == "spread")
-        if hosts is not None:
-            work.start(task, "high", hosts)
-            return None
+    if _start_free(work, task, "high", asks):
+        return None
     delayed_until = waits_since(task) + work.policy.evict_delay_s if work.policy.evict_delay_s else 0.0
     found = _preempt(work, asks, may_evict=work.now >= delayed_until)
     if found is not None:
@@ -175,14 +190,30 @@ def _place_high(work: Work, group: Group, task: Waiting, caps: list[tuple[int, C
     return _failure("no_room", work, group, task, kept, own=own)
 
 
+def _start_free(work: Work, task: Waiting, task_class: Class, asks: list[Ask]) -> bool:
+    """Start the task on the first of the types where it fits now."""
+    for ask in asks:
+        if ask.plain and ask.size in work.misses:
+            continue
+        hosts = find_free(work.cluster, ask, spread=work.policy.placement == "spread")
+        if hosts is not None:
+            work.start(task, task_class, hosts)
+            return True
+        if ask.plain:
+            work.misses.add(ask.size)
+    return False
+
+
 def _failure(code: str, work: Work, group: Group, task: Waiting, kept: frozenset[int], *, own: bool) -> Cause:
     """Return the cause of finding no cards, and for whom else it holds: for all of the group, unless …"""
-    if group.limited and (kept or work.bound):
-        scope: Literal["group", "owner", "task"] = "task"  # … a shorter task may run where this one may not
-    else:
-        scope = "owner" if own else "group"  # … quota, caps or reservations let others look elsewhere
+    scope: Literal["group", "owner"] = "owner" if own else "group"  # … quota or caps let others look elsewhere
+    limit = 0.0
+    if group.limited and (kept or work.bound):  # … or a shorter task may run where this one may not
+        limit = NEVER if task.time_limit is None else task.time_limit
     head = work.line_of(group).head
-    return Cause("kept_for_head", head.id, scope) if kept and head else Cause(code, scope=scope)
+    if kept and head:
+        return Cause("kept_for_head", head.id, scope, limit)
+    return Cause(code, 0, scope, limit)
 
 
 def ask_for(work: Work, task: Waiting, gpu_type: int, caps: Caps, kept: frozenset[int]) -> Ask:
@@ -210,9 +241,14 @@ def _preempt(work: Work, asks: list[Ask], *, may_evict: bool) -> Preemption | No
         return None
     for stage in STAGES if work.cluster.keepers else STAGES[1:]:
         for ask in asks:
+            miss = (stage, ask.size)
+            if ask.plain and miss in work.misses:
+                continue
             found = find_victims(work.cluster, ask, work.ranking, stage)
             if found is not None:
                 return found
+            if ask.plain:
+                work.misses.add(miss)
     return None
 
 
@@ -240,11 +276,8 @@ def try_elastic(work: Work, group: Group, task: Waiting) -> Cause | None:
     kept = work.kept_hosts(group, task)
     own = len(caps) < len(task.gpu_types) or any(cap.regions for _, cap in caps)
     asks = [_ask_elastic(work, task, gpu_type, cap, kept) for gpu_type, cap in caps]
-    for ask in asks:
-        hosts = find_free(work.cluster, ask, spread=work.policy.placement == "spread")
-        if hosts is not None:
-            work.start(task, "elastic", hosts)
-            return None
+    if _start_free(work, task, "elastic", asks):
+        return None
     if work.policy.elastic_order == "round_robin" and _end_slices(work, task, asks):
         return None
     cause = _failure("no_cards", work, group, task, kept, own=own)
@@ -275,17 +308,17 @@ def _ask_elastic(work: Work, task: Waiting, gpu_type: int, caps: Caps, kept: fro
 
 
 def _end_slices(work: Work, task: Waiting, asks: list[Ask]) -> bool:
-    """Let the longest runners past their slice make room for the task; note when the next slice ends."""
-    runners = work.over_slice()
+    """Let the longest runners past their slice make room for the task."""
     for ask in asks:
-        found = find_over_slice(work.cluster, ask, work.ranking, runners)
+        miss = ("slice", ask.size)
+        if ask.plain and miss in work.misses:
+            continue
+        if is_coming(work.cluster, ask, work.ranking):
+            continue  # cards are free or coming: whoever holds them for others, no slice ends for it
+        found = find_over_slice(work.cluster, ask, work.ranking, work.over_slice())
         if found is not None:
             work.claim(task, "elastic", found, "slice")
             return True
-    types = {ask.gpu_type for ask in asks}
-    for runner in work.cluster.running.values():
-        if runner.gpu_type in types and runner.pull_up and not work.cluster.is_high(runner):
-            work.wake(
-                max(runner.started + work.policy.slice_s, protected_until(runner, work.now, work.policy))
-            )
+        if ask.plain:
+            work.misses.add(miss)
     return False

@@ -1,14 +1,14 @@
 """One pass at work: the state it changes, the verdicts it has given so far, and the ways to give one."""
 
-from collections.abc import Iterable
+from collections.abc import Hashable, Iterator
 from dataclasses import dataclass, field
 from typing import Literal
 
 from jobs.scheduling.cluster_state import Cluster, Host
 from jobs.scheduling.fair import Accounts
-from jobs.scheduling.order import Cause, Group, Line, Queue
-from jobs.scheduling.preemption import Preemption, Ranking, is_protected
-from jobs.scheduling.reservation import Binding, Bound, bind, soonest
+from jobs.scheduling.order import Group, Line, Queue
+from jobs.scheduling.preemption import Preemption, Ranking, is_protected, protected_until
+from jobs.scheduling.reservation import Binder, Binding, Bound, ends_at, soonest
 from jobs.scheduling.types import (
     Claim,
     Evict,
@@ -23,6 +23,7 @@ from jobs.scheduling.types import (
 )
 
 Class = Literal["high", "elastic"]
+NEVER = float("inf")
 
 
 @dataclass(slots=True)
@@ -51,15 +52,21 @@ class Work:
     started: set[int] = field(default_factory=set)
     wake_at: float = float("inf")
     lines: dict[Line, LineState] = field(default_factory=dict)
-    waiting_tasks: dict[int, Cause] = field(default_factory=dict)  # of single ones; groups know their own
+    misses: set[Hashable] = field(default_factory=set)  # what was looked for in vain, for whomever
     wanted: dict[tuple[int, int], int] | None = (
         None  # cards by (business, type) that waiting high tasks will take
     )
     ranking: Ranking = field(init=False)
-    _bound: Bound | None = None
+    binder: Binder | None = None  # where operators reserved cards
+    _over_slice: list[Running] | None = None
 
     def __post_init__(self) -> None:
         self.ranking = Ranking(self.now, self.policy)
+
+    def bind(self) -> None:
+        """Choose the hosts that operators' reservations keep cards on; the standing claims are let go."""
+        if self.reservations:
+            self.binder = Binder(self.cluster, self.reservations, self.now)
 
     def plan(self) -> Plan:
         """Return what was decided, but for the reasons."""
@@ -88,7 +95,16 @@ class Work:
         if task_class == "elastic":
             cards = task.host_num * task.host_gpu_num
             self.accounts.start(task.business, task.user, cards, self.now, self.now)
-        self._bound = None
+        elif self.binder:
+            ends = NEVER if task.time_limit is None else self.now + task.time_limit
+            held = dict.fromkeys(numbers, task.host_gpu_num)
+            self.binder.count(task.business, hosts[0].gpu_type, held, ends)
+
+    def hold(self, claim: Claim, business: int) -> None:
+        """Hold the claim's cards."""
+        self.cluster.hold(claim, business)
+        if self.binder and claim.task_class == "high":
+            self.binder.count(business, claim.gpu_type, claim.hosts, NEVER)
 
     def claim(self, task: Waiting, task_class: Class, found: Preemption, rule: Rule) -> None:
         """Hold the hosts for the task, and tell the victims to leave."""
@@ -108,9 +124,8 @@ class Work:
             made_at=self.now,
             last_term_at=self.now if found.victims else None,
         )
-        self.cluster.hold(claim, task.business)
+        self.hold(claim, task.business)
         self.wake(self.now + self.policy.plan_lapse_s)
-        self._bound = None
 
     def evict(self, victim: Running, for_task: int | None, rule: Rule) -> None:
         """Tell a running task to leave."""
@@ -122,7 +137,8 @@ class Work:
         self.promotions.append(Promote(task=task.id))
         self.cluster.promote(task)
         self.accounts.end(task.business, task.user, task.cards, task.started, self.now)
-        self._bound = None
+        if self.binder:
+            self.binder.count(task.business, task.gpu_type, task.hosts, ends_at(task, self.now))
 
     def types_of(self, task: Waiting) -> tuple[int, ...]:
         """Return the task's types in the order to try them."""
@@ -155,21 +171,23 @@ class Work:
     @property
     def bound(self) -> Bound:
         """Return the cards that reservations keep from high tasks, as things stand."""
-        if self._bound is None:
-            self._bound = bind(self.cluster, self.reservations, self.now) if self.reservations else {}
-        return self._bound
+        return self.binder.bound if self.binder else {}
 
-    def over_slice(self) -> Iterable[Running]:
+    def over_slice(self) -> Iterator[Running]:
         """Give the elastic tasks past their slice that accept pull-up, the longest runner first."""
-        policy = self.policy
-        found = [
-            task
-            for task in self.cluster.running.values()
-            if task.pull_up
-            and not self.cluster.is_high(task)
-            and not task.keeping
-            and task.id not in self.cluster.leaving
-            and self.now >= task.started + policy.slice_s
-            and not is_protected(task, self.now, policy)
-        ]
+        if self._over_slice is None:
+            self._over_slice = self._find_over_slice()
+        return (task for task in self._over_slice if task.id not in self.cluster.leaving)
+
+    def _find_over_slice(self) -> list[Running]:
+        """Collect them, and wake when the next one's slice ends."""
+        found = []
+        for task in self.cluster.running.values():
+            if not task.pull_up or task.keeping or self.cluster.is_high(task):
+                continue
+            over_at = max(task.started + self.policy.slice_s, protected_until(task, self.now, self.policy))
+            if over_at <= self.now:
+                found.append(task)
+            else:
+                self.wake(over_at)
         return sorted(found, key=lambda task: (task.started, task.id))
