@@ -44,6 +44,9 @@ def _leaving(cluster: Cluster, claim: Claim) -> Reason:
     return Reason("leaving", {"cards": sum(claim.hosts.values()), "missing": missing})
 
 
+Args = dict[str, int | float | str]
+
+
 class _Speaker:
     """Makes each different reason once."""
 
@@ -51,14 +54,18 @@ class _Speaker:
         self.work = work
         self.cluster = work.cluster
         self.names = names
-        self._made: dict[object, Reason] = {}
-        self._sights: dict[object, _Sight] = {}
+        self._made: dict[Hashable, Reason] = {}
+        self._sights: dict[Hashable, _Sight] = {}
+        self._uses: dict[tuple[int, tuple[int, ...]], Args] = {}  # of quota, by business and types
         self._pools: dict[tuple[int, int], _Sight] = {}  # by type and region
 
     def reason(self, group: Group, cause: Cause, task: Waiting | None = None) -> Reason:
         """Return the reason for the group's cause, or for that of one of its tasks."""
-        owner = None if task is None else group.owner(task)
-        key = (group.phase, group.shape, cause.code, cause.detail, owner)
+        key: Hashable
+        if cause.code == "quota" and task is not None:
+            key = (task.business, task.gpu_types, task.host_num * task.host_gpu_num)
+        else:
+            key = (group.phase, group.shape, cause, None if task is None else group.owner(task))
         made = self._made.get(key)
         if made is None:
             made = self._made[key] = self._make(task or group.task, cause)
@@ -66,17 +73,19 @@ class _Speaker:
 
     def own_reasons(self, group: Group) -> Iterator[tuple[int, Reason]]:
         """Give the reasons of those in the group who wait for another cause than the group."""
-        made: dict[Hashable, Reason] = {}
         rest, group.cause = group.cause, None
+        by_owner = not group.single and not any(cause.limit for cause in group.partly.values())
+        elastic = group.phase == "elastic"
+        made: dict[Hashable, Reason | None] = {}
         for _, _, task_id, task, _ in group.entries:
-            cause = group.why(task)
-            if cause is None:
-                continue
-            owner = group.owner(task)
-            reason = made.get((cause, owner))
-            if reason is None:
-                reason = made[cause, owner] = self.reason(group, cause, task)
-            yield task_id, reason
+            owner = (task.business, task.user) if elastic else task.business
+            if by_owner and owner in made:
+                reason = made[owner]
+            else:
+                cause = group.why(task)
+                reason = made[owner] = None if cause is None else self.reason(group, cause, task)
+            if reason is not None:
+                yield task_id, reason
         group.cause = rest
 
     def _make(self, task: Waiting, cause: Cause) -> Reason:
@@ -96,7 +105,7 @@ class _Speaker:
                 return Reason("elastic_cap", {**self._asked(task), "left": left})
         return self._cards(task, high=cause.code == "no_room")
 
-    def _asked(self, task: Waiting) -> dict[str, int | float | str]:
+    def _asked(self, task: Waiting) -> Args:
         return {
             "cards": task.host_num * task.host_gpu_num,
             "types": ", ".join(self._type(gpu_type) for gpu_type in task.gpu_types),
@@ -109,26 +118,30 @@ class _Speaker:
 
     def _quota(self, task: Waiting) -> Reason:
         """Speak of the first type where the business has a quota, else of the first where it holds cards."""
-        uses = [(t, *self.cluster.ledger.high_use(task.business, t)) for t in task.gpu_types]
-        spoken = next((use for use in uses if use[2] > 0), None) or next(
-            (use for use in uses if use[1] > 0), None
-        )
-        business = self.names.business_names.get(task.business, str(task.business))
-        if spoken is None:
-            return Reason("no_quota", {"business": business, "types": self._asked(task)["types"]})
-        gpu_type, used, limit = spoken
-        args: dict[str, int | float | str] = {
-            "business": business,
-            "type": self._type(gpu_type),
-            "used": used,
-            "limit": limit,
-        }
+        key = (task.business, task.gpu_types)
+        args = self._uses.get(key)
+        if args is None:
+            args = self._uses[key] = self._use(task)
+        if "types" in args:
+            return Reason("no_quota", args)
+        used, limit = int(args["used"]), int(args["limit"])
         cards = task.host_num * task.host_gpu_num
         if used > limit:
             return Reason("quota_over", {**args, "over": used - limit})
         if used + cards <= limit:
             return Reason("quota_region", {**args, "cards": cards, "left": limit - used})
         return Reason("quota", {**args, "cards": cards})
+
+    def _use(self, task: Waiting) -> Args:
+        business = self.names.business_names.get(task.business, str(task.business))
+        uses = [(t, *self.cluster.ledger.high_use(task.business, t)) for t in task.gpu_types]
+        spoken = next((use for use in uses if use[2] > 0), None) or next(
+            (use for use in uses if use[1] > 0), None
+        )
+        if spoken is None:
+            return {"business": business, "types": self._asked(task)["types"]}
+        gpu_type, used, limit = spoken
+        return {"business": business, "type": self._type(gpu_type), "used": used, "limit": limit}
 
     def _cards(self, task: Waiting, *, high: bool) -> Reason:
         """Say what there is against what is asked, over all types that the task accepts."""

@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Callable, Hashable, Iterable, Iterator
 from itertools import chain
 from operator import attrgetter
-from typing import Any, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
 from jobs.scheduling.fair import Accounts
 from jobs.scheduling.types import Policy, Waiting
@@ -48,7 +48,7 @@ class Group:
 
     def owner(self, task: Waiting) -> Hashable:
         """Return whose quota or cap counts for the task."""
-        return (task.business, task.user) if self.phase == "elastic" else task.business
+        return task.business if self.phase != "elastic" else (task.business, task.user)
 
     def note(self, task: Waiting, cause: Cause) -> None:
         """Note why the task waits, for all for whom that holds."""
@@ -66,10 +66,12 @@ class Group:
         """Return why the task waits, as far as that is known from others of the group."""
         if self.cause is not None:
             return self.cause
-        for key in (None, self.owner(task)) if self.partly else ():
-            cause = self.partly.get(key)
-            if cause is not None and (task.time_limit is None or task.time_limit >= cause.limit):
-                return cause
+        if self.partly:
+            length = NEVER if task.time_limit is None else task.time_limit
+            for key in (self.owner(task), None):
+                cause = self.partly.get(key)
+                if cause is not None and length >= cause.limit:
+                    return cause
         return self.single.get(task.id) if self.single else None
 
     def forget(self) -> None:
@@ -89,6 +91,23 @@ def is_gated(task: Waiting, now: float) -> bool:
     return task.ready_at > now or task.gate in ("hold", "dependency")
 
 
+Shape = tuple[str, tuple[int, ...], int, int, int | None, frozenset[int], bool, str]
+_shape_of: Callable[[Waiting], Shape] = attrgetter(
+    "wanted", "gpu_types", "host_gpu_num", "host_num", "region", "avoid", "any_type", "needs"
+)
+
+
+class _Home:
+    """Where the tasks of one shape stand in one phase: the young ones and the aged."""
+
+    __slots__ = ("ages", "groups", "order")
+
+    def __init__(self, phase: Phase, order: str, task: Waiting, shape: Shape, policy: Policy) -> None:
+        self.order = order
+        self.ages = policy.aging_s > 0 and order not in ("priority", "submission")
+        self.groups = tuple(Group(phase, task, shape, aged=aged) for aged in (False, True))
+
+
 class Queue:
     """All waiting tasks, filed by what they ask; kept up to date by add, remove and advance."""
 
@@ -97,52 +116,58 @@ class Queue:
         self.tasks: dict[int, Waiting] = {}
         self.gated: dict[int, Waiting] = {}
         self.groups: dict[Hashable, Group] = {}
-        self.users: dict[tuple[int, int], list[Entry]] = {}  # what fair share orders
+        self.users: dict[tuple[int, int], list[Entry]] = defaultdict(list)  # what fair share orders
+        self._homes: dict[Shape, tuple[_Home, ...]] = {}
         self._high: list[Entry] = []  # high tasks by first submission, where priorities order them
-        self._priorities: dict[int, dict[int, int]] = {}  # of waiting high tasks by business
+        self._levels: dict[int, list[int]] = defaultdict(
+            lambda: [0, 0, 0]
+        )  # business → high tasks by priority
         self._ranked: set[int] = set()  # businesses whose entries may stand in places of others
         self._edges: list[tuple[float, int]] = []  # heap: when a task leaves its gate or becomes aged
-        elastic: tuple[Phase, str] = ("elastic", policy.elastic_order)
-        self._phases: dict[str, tuple[tuple[Phase, str], ...]] = {
-            "high": (("high", policy.high_order),),
-            "elastic": (elastic,),
-            "auto": (("auto", "submission"), elastic),
-        }
 
     @classmethod
     def of(cls, waiting: Iterable[Waiting], policy: Policy, now: float) -> "Queue":
         """Return the queue of a snapshot."""
         queue = cls(policy)
         in_time = sorted(sorted(waiting, key=attrgetter("id")), key=attrgetter("submitted"))
-        queue._file(in_time, now, list.append)
-        queue._ranked = set(queue._priorities)
-        for phase, order in (("high", policy.high_order), ("elastic", policy.elastic_order)):
-            for group in queue.of_phase(phase) if order not in BY_TIME else ():  # type: ignore[arg-type]
-                group.entries.sort()
+        queue._file(in_time, now, list.append, list.append)
+        heapq.heapify(queue._edges)
+        queue._ranked = set(queue._levels)
+        for home in chain.from_iterable(queue._homes.values()):
+            if home.order not in BY_TIME:
+                for group in home.groups:
+                    group.entries.sort()
         return queue
+
+    def take_apart(self) -> None:
+        """Let go of everything: entries and groups name each other, and only the collector would free them."""
+        for group in self.groups.values():
+            group.entries.clear()
 
     def add(self, task: Waiting, now: float) -> None:
         """File one more task."""
-        self._file([task], now, insort)
+        self._file([task], now, insort, heapq.heappush)
 
     def remove(self, task_id: int) -> None:
         """Take the task out of the queue: it started or ended."""
         task = self.tasks.pop(task_id)
-        self.gated.pop(task_id, None)
         if task.wanted == "high":
-            self._priorities[task.business][task.priority] -= 1
-            place = bisect_left(self._high, (task.submitted, task_id))
-            if place < len(self._high) and self._high[place][2] == task_id:
-                del self._high[place]
-        for phase, _ in self._phases[task.wanted]:
-            for aged in (False, True):
-                key = _key(phase, task, aged=aged)
-                group = self.groups.get(key)
-                if group is not None and not _drop(group.entries, task):
-                    del self.groups[key]
-        mine = self.users.get((task.business, task.user))
-        if mine is not None and not _drop(mine, task):
-            del self.users[task.business, task.user]
+            self._levels[task.business][task.priority] -= 1
+        if self.gated.pop(task_id, None):
+            return
+        for home in self._homes[_shape_of(task)]:
+            for group in home.groups:
+                entry = _entry("submission" if group.aged else home.order, task, group)
+                _drop(group.entries, entry)
+                if home.order == "priority":
+                    _drop(self._high, entry)
+                if not group.entries:
+                    self.groups.pop((group.phase, group.aged, group.shape), None)
+            mine = self.users.get((task.business, task.user)) if home.order == "fair_share" else None
+            if mine is not None:
+                _drop(mine, entry)
+                if not mine:
+                    del self.users[task.business, task.user]
 
     def advance(self, now: float) -> None:
         """File anew whoever left a gate or became aged since, and forget what the last pass noted."""
@@ -153,7 +178,7 @@ class Queue:
                 due[task_id] = self.tasks[task_id]
         for task_id in due:
             self.remove(task_id)
-        self._file(due.values(), now, insort)
+        self._file(due.values(), now, insort, heapq.heappush)
         for group in self.groups.values():
             group.forget()
 
@@ -174,39 +199,60 @@ class Queue:
             return False
         return edge == (task.ready_at if task_id in self.gated else waits_since(task) + self.policy.aging_s)
 
-    def _file(self, tasks: Iterable[Waiting], now: float, put: Callable[[list[Any], Any], None]) -> None:
+    def _file(
+        self,
+        tasks: Iterable[Waiting],
+        now: float,
+        put: Callable[[list[Entry], Entry], None],
+        put_edge: Callable[[list[tuple[float, int]], tuple[float, int]], None],
+    ) -> None:
         """Put the tasks where they belong now, and note when that changes."""
-        groups, users, edges, aging_s = self.groups, self.users, self._edges, self.policy.aging_s
+        edges, aging_s, homes, users = self._edges, self.policy.aging_s, self._homes, self.users
         for task in tasks:
             self.tasks[task.id] = task
-            if task.wanted == "high":
-                counts = self._priorities.setdefault(task.business, {})
-                counts[task.priority] = counts.get(task.priority, 0) + 1
+            shape = _shape_of(task)
+            if shape[0] == "high":
+                self._levels[task.business][task.priority] += 1
             if (task.gate or task.ready_at > now) and is_gated(task, now):
                 self.gated[task.id] = task
                 if task.ready_at > now:
-                    edges.append((task.ready_at, task.id))
+                    put_edge(edges, (task.ready_at, task.id))
                 continue
-            for phase, order in self._phases[task.wanted]:
-                aged = False
-                if aging_s > 0 and order not in ("priority", "submission"):
-                    edge = waits_since(task) + aging_s
+            for home in homes.get(shape) or self._open_homes(shape, task):
+                order, aged = home.order, False
+                if home.ages:
+                    edge = (task.queued if task.queued > task.ready_at else task.ready_at) + aging_s
                     aged = now >= edge
                     if not aged:
-                        edges.append((edge, task.id))
-                key = _key(phase, task, aged=aged)
-                group = groups.get(key)
-                if group is None:
-                    group = groups[key] = Group(phase, task, key[2:], aged=aged)
+                        put_edge(edges, (edge, task.id))
+                group = home.groups[aged]
+                if not group.entries:
+                    self.groups[group.phase, aged, shape] = group
+                    group.limited = False
+                    group.forget()
                 if task.time_limit is not None:
                     group.limited = True
-                entry = _entry("submission" if aged else order, task, group)
+                if aged or order in BY_TIME:
+                    entry: Entry = (task.submitted, task.id, task.id, task, group)
+                else:
+                    entry = _entry(order, task, group)
                 put(group.entries, entry)
                 if order == "priority":
                     put(self._high, entry)
                 elif order == "fair_share" and not aged:
-                    put(users.setdefault((task.business, task.user), []), entry)
-        heapq.heapify(edges)
+                    put(users[task.business, task.user], entry)
+
+    def _open_homes(self, shape: "Shape", task: Waiting) -> "tuple[_Home, ...]":
+        """Return where tasks of a shape that was not seen before stand, by phase."""
+        elastic: tuple[Phase, str] = ("elastic", self.policy.elastic_order)
+        phases: dict[str, tuple[tuple[Phase, str], ...]] = {
+            "high": (("high", self.policy.high_order),),
+            "elastic": (elastic,),
+            "auto": (("auto", "submission"), elastic),
+        }
+        found = tuple(_Home(phase, order, task, shape, self.policy) for phase, order in phases[task.wanted])
+        self._homes[shape] = found
+        return found
 
     def rank_priorities(self, now: float) -> float:
         """Let priorities and aging order the tasks of each business; return when that changes.
@@ -216,7 +262,7 @@ class Queue:
         """
         if self.policy.high_order != "priority":
             return NEVER
-        mixed = {b for b, counts in self._priorities.items() if sum(n > 0 for n in counts.values()) > 1}
+        mixed = {b for b, counts in self._levels.items() if sum(n > 0 for n in counts) > 1}
         touched = mixed | self._ranked
         self._ranked = mixed
         if not touched:
@@ -250,13 +296,6 @@ class Queue:
         return level + gained, since + (gained + 1) * aging_s
 
 
-def _key(phase: Phase, task: Waiting, *, aged: bool) -> tuple[Hashable, ...]:
-    plain = (phase, aged, task.gpu_types, task.host_gpu_num, task.host_num, task.region)
-    if task.avoid or task.any_type or task.needs != "process":
-        return (*plain, task.avoid, task.any_type, task.needs)
-    return plain
-
-
 def _entry(order: str, task: Waiting, group: Group) -> Entry:
     if order == "shortest_first":
         length = task.duration if task.duration is not None else task.time_limit
@@ -266,13 +305,17 @@ def _entry(order: str, task: Waiting, group: Group) -> Entry:
     return (task.submitted, task.id, task.id, task, group)
 
 
-def _drop(entries: list[Entry], task: Waiting) -> bool:
-    """Take the task's entry out (those that start stand near the front); say whether any are left."""
-    for position, entry in enumerate(entries):
-        if task is entry[3]:
-            del entries[position]
-            break
-    return bool(entries)
+def _drop(entries: list[Entry], entry: Entry) -> None:
+    """Take the task's entry out, where there is one: it may stand in the place of another."""
+    task = entry[3]
+    place = bisect_left(entries, entry[:3])
+    if place < len(entries) and entries[place][3] is task:
+        del entries[place]
+        return
+    for place, other in enumerate(entries):
+        if other[3] is task:
+            del entries[place]
+            return
 
 
 Turn = tuple[Group, Waiting]

@@ -10,6 +10,7 @@ from jobs.scheduling.placement import Ask, Regions
 from jobs.scheduling.types import Policy, Running
 
 Key = tuple[float, int]
+Victim = tuple[Key, int, Running]  # its place, the cards that it frees on the host
 Rank = tuple[bool, int, int, tuple[Key, ...], int]  # the last is the host's id
 Judged = tuple[Rank, list[Running]]  # a host's rank, and whom it would take there
 STAGES = ("keeping", "victim", "guarantee")  # kept places alone, unprotected tasks too, protected ones too
@@ -60,38 +61,37 @@ class Ranking:
     def __init__(self, now: float, policy: Policy) -> None:
         self.now = now
         self.policy = policy
-        self._victims: dict[tuple[int, int], tuple[int, list[tuple[Key, Running]]]] = {}
+        self._victims: dict[tuple[int, int, str], tuple[int, list[Victim]]] = {}
         self._heaps: dict[tuple[Pool, int, str], _HostHeap] = {}
         self._alone: dict[tuple[int, int, int, str], tuple[int, Judged | None]] = {}
-        self._protected: dict[int, bool] = {}
 
     def allows(self, task: Running, stage: str) -> bool:
         """Say whether the stage may evict the task."""
         if stage == "guarantee" or task.keeping:
             return True
-        if stage == "keeping":
-            return False
-        known = self._protected.get(task.id)
-        if known is None:
-            known = self._protected[task.id] = is_protected(task, self.now, self.policy)
-        return not known
+        return stage == "victim" and not is_protected(task, self.now, self.policy)
 
-    def victims(self, host: Host) -> list[tuple[Key, Running]]:
-        """Return the host's possible victims with their keys, the first to go first."""
-        known = self._victims.get((host.gpu_type, host.id))
+    def victims(self, host: Host, stage: str) -> list[Victim]:
+        """Return whom the stage may evict on the host, the first to go first."""
+        key = (host.gpu_type, host.id, stage)
+        known = self._victims.get(key)
         if known is not None and known[0] == len(host.victims):
             return known[1]  # within a pass a host's victims only become fewer: their number tells
-        order = self.policy.victim_order
-        ranked = sorted((victim_key(task, self.now, order), task) for task in host.victims)
-        self._victims[host.gpu_type, host.id] = (len(host.victims), ranked)
+        now, order = self.now, self.policy.victim_order
+        ranked = sorted(
+            (victim_key(task, now, order), task.hosts[host.id], task)
+            for task in host.victims
+            if self.allows(task, stage)
+        )
+        self._victims[key] = (len(host.victims), ranked)
         return ranked
 
     def best(self, pool: Pool, cards: int, stage: str) -> Judged | None:
         """Return the host of the pool that goes first for a task of one host."""
         heap = self._heaps.get((pool, cards, stage))
         if heap is None:
-            heap = self._heaps[pool, cards, stage] = _HostHeap(self, pool, cards, stage)
-        return heap.best()
+            heap = self._heaps[pool, cards, stage] = _HostHeap(pool, cards, stage)
+        return heap.best(self)
 
     def alone(self, host: Host, cards: int, stage: str) -> Judged | None:
         """Return the host's rank and its victims where nobody else is evicted for the task."""
@@ -113,31 +113,30 @@ class Ranking:
         need = cards - host.soon - freed
         if need > host.soft:
             return None
-        chosen: list[tuple[Key, Running]] = []
+        chosen: list[Victim] = []
         got = 0
-        for item in self.victims(host):
+        for victim in self.victims(host, stage):
             if got >= need:
                 break
-            if item[1] not in taken and self.allows(item[1], stage):
-                chosen.append(item)
-                got += item[1].hosts[host.id]
+            if not taken or victim[2] not in taken:
+                chosen.append(victim)
+                got += victim[1]
         if got < need:
             return None
-        for item in reversed(chosen[:-1]):  # the last one was needed when it was chosen
-            spare = item[1].hosts[host.id]
-            if got - spare >= need:
-                chosen.remove(item)
-                got -= spare
-        evicted = sum(task.cards for _, task in chosen)
-        rank = (host.soft >= host.total, got - need, evicted, tuple(key for key, _ in chosen), host.id)
-        return rank, [task for _, task in chosen]
+        for victim in reversed(chosen[:-1]):  # the last one was needed when it was chosen
+            if got - victim[1] >= need:
+                chosen.remove(victim)
+                got -= victim[1]
+        evicted = sum([task.cards for _, _, task in chosen])
+        keys = tuple([key for key, _, _ in chosen])
+        rank = (host.soft >= host.total, got - need, evicted, keys, host.id)
+        return rank, [task for _, _, task in chosen]
 
 
 class _HostHeap:
     """The hosts of a pool by rank for one size of task: judged only when they come to the top."""
 
-    def __init__(self, ranking: Ranking, pool: Pool, cards: int, stage: str) -> None:
-        self._judge = ranking.alone
+    def __init__(self, pool: Pool, cards: int, stage: str) -> None:
         self._pool = pool
         self._cards = cards
         self._stage = stage
@@ -154,7 +153,7 @@ class _HostHeap:
             rank = (host.soft >= host.total, 0, need, (), host.id)
             heapq.heappush(self._heap, (rank, host.version, None))
 
-    def best(self) -> Judged | None:
+    def best(self, ranking: Ranking) -> Judged | None:
         """Return the host that goes first, with its victims."""
         changed = self._pool.changed
         if self._seen < len(changed):
@@ -171,7 +170,7 @@ class _HostHeap:
                 continue
             if judged is not None:
                 return judged
-            judged = self._judge(host_now, self._cards, self._stage)
+            judged = ranking.alone(host_now, self._cards, self._stage)
             if judged is None:
                 heapq.heappop(heap)
             else:

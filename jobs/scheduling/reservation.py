@@ -39,12 +39,16 @@ def soonest(cluster: Cluster, task: Waiting, phase: Phase, now: float, bound: "B
     """
     best: tuple[tuple[float, int, int], Binding] | None = None
     passed_over = avoided(cluster, task)
+    plain = not passed_over and not bound and task.needs in (cluster.offered_by_all or ())
     for position, gpu_type in enumerate(task.gpu_types):
-        hosts = [host for pool in cluster.pools_of(gpu_type, task.region) for host in pool.hosts.values()]
         judged = [
             (*_wait_for(cluster, host, task.host_gpu_num, phase, now), host.id)
-            for host in hosts
-            if host.id not in passed_over and _may_ever_hold(host, task, phase, now, bound)
+            if host.limited
+            else _wait_for_endless(host, task.host_gpu_num, phase, now)
+            for pool in cluster.pools_of(gpu_type, task.region)
+            for host in pool.hosts.values()
+            if host.total >= task.host_gpu_num
+            and (plain or (host.id not in passed_over and _may_ever_hold(host, task, phase, now, bound)))
         ]
         if len(judged) < task.host_num:
             continue
@@ -65,11 +69,17 @@ def _may_ever_hold(host: Host, task: Waiting, phase: Phase, now: float, bound: "
     return host.total - withheld(bound, host, task.business, ends) >= task.host_gpu_num
 
 
+def _wait_for_endless(host: Host, cards: int, phase: Phase, now: float) -> tuple[float, int, int]:
+    """Return the same where no runner has a time limit, and the host's id."""
+    have = host.soon if host.soon > 0 else 0
+    if phase == "high":
+        have += host.soft
+    return (now if have >= cards else NEVER, host.total - have, host.id)
+
+
 def _wait_for(cluster: Cluster, host: Host, cards: int, phase: Phase, now: float) -> tuple[float, int]:
     """Return when the host has so many cards free, and how many never come free by themselves."""
     have = max(0, host.soon) + (host.soft if phase == "high" else 0)
-    if not host.limited:
-        return (now if have >= cards else NEVER), host.total - have
     ends = [
         (ends_at(runner, now), runner.hosts[host.id])
         for runner in host.limited
@@ -99,7 +109,9 @@ class _Ground:
             for host in pool.hosts.values():
                 self.left[host.id] = host.total
                 self.others[host.id] = 0
-        self.order: list[tuple[int, int]] | None = None  # (cards of others, host), the first to be bound first
+        self.order: list[tuple[int, int]] | None = (
+            None  # (cards of others, host), the first to be bound first
+        )
 
     def count(self, business: int, hosts: Mapping[int, int], ends: float) -> None:
         """Count the cards that a high task of the business holds until `ends`."""

@@ -206,7 +206,9 @@ def _start_free(work: Work, task: Waiting, task_class: Class, asks: list[Ask]) -
 
 def _failure(code: str, work: Work, group: Group, task: Waiting, kept: frozenset[int], *, own: bool) -> Cause:
     """Return the cause of finding no cards, and for whom else it holds: for all of the group, unless …"""
-    scope: Literal["group", "owner"] = "owner" if own else "group"  # … quota or caps let others look elsewhere
+    scope: Literal["group", "owner"] = (
+        "owner" if own else "group"
+    )  # … quota or caps let others look elsewhere
     limit = 0.0
     if group.limited and (kept or work.bound):  # … or a shorter task may run where this one may not
         limit = NEVER if task.time_limit is None else task.time_limit

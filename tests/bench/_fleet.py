@@ -33,7 +33,7 @@ def fleet(waiting: int, *, quota: int = 100, seed: int = 7, now: float = NOW) ->
         now=now,
         hosts=hosts,
         running=tuple(running),
-        waiting=tuple(_waiting(dice, next(ids), now) for _ in range(waiting)),
+        waiting=_in_line(dice, ids, waiting, now),
         quotas=tuple(
             Quota(business=business, gpu_type=gpu_type, cards=quota)
             for business in range(1, BUSINESSES + 1)
@@ -87,12 +87,17 @@ def _running(dice: random.Random, ids: "count[int]", free: dict[int, list[int]],
     return found
 
 
-def _waiting(dice: random.Random, task_id: int, now: float) -> Waiting:
+def _in_line(dice: random.Random, ids: "count[int]", number: int, now: float) -> tuple[Waiting, ...]:
+    """Return the waiting tasks; ids follow the times of submission, as a database gives them."""
+    since = sorted(now - dice.uniform(0, 5) * HOUR_S for _ in range(number))
+    return tuple(_waiting(dice, next(ids), submitted, now) for submitted in since)
+
+
+def _waiting(dice: random.Random, task_id: int, since: float, now: float) -> Waiting:
     high = dice.random() < HIGH
     gang = dice.random() < GANGS
     business = dice.randint(1, BUSINESSES)
     several = 2 + dice.randrange(2) if dice.random() < SEVERAL_TYPES else 1
-    since = now - dice.uniform(0, 5) * HOUR_S
     return Waiting(
         id=task_id,
         business=business,
