@@ -64,7 +64,9 @@ def _start(work: Work, claim: Claim, task: Waiting, hosts: list[Host]) -> bool:
         return False
     chosen: list[Host] | None = hosts
     if any(host.room < cards for host, cards in zip(hosts, claim.hosts.values(), strict=True)):
-        chosen = find_free(work.cluster, ask_for(work, task, claim.gpu_type, caps, frozenset()))
+        chosen = find_free(
+            work.cluster, ask_for(work, task, claim.gpu_type, caps, frozenset(), claim.task_class)
+        )
     if chosen is None:
         return False
     work.start(task, claim.task_class, chosen)

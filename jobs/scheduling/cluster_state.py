@@ -23,7 +23,6 @@ class Host:
         "pool",
         "region",
         "room",
-        "runners",
         "soft",
         "soon",
         "state",
@@ -43,8 +42,7 @@ class Host:
         self.held = 0  # cards that claims hold here, free already or still to come
         self.coming = 0  # cards of tasks that are leaving
         self.soft = 0  # cards of `victims`
-        self.runners: list[Running] = []
-        self.limited: list[Running] = []  # those of them that have a time limit
+        self.limited: list[Running] = []  # running tasks that have a time limit
         self.victims: list[Running] = []  # who may be evicted: elastic tasks and kept places, none leaving
         self.pool: Pool | None = None  # None: not offered
         self.version = 0  # grows with every change, so that a ranking knows what it judged
@@ -218,26 +216,25 @@ class Cluster:
         self.running[task.id] = task
         hosts = self.types.get(task.gpu_type, {})
         high = task.task_class == "high"
+        leaving = task.leaving_since is not None
         if task.keeping:
             self.keepers.add(task.id)
         if task.leaving_since is not None:
             self.leaving[task.id] = task.leaving_since
         elif task.wanted == "auto" and not high and not task.keeping:
             self.autos.add(task.id)
-        evictable = task.leaving_since is None and (task.keeping or not high)
         for host_id, cards in task.hosts.items():
             host = hosts.get(host_id)
             if host is None:
                 continue
-            host.runners.append(task)
             if task.time_limit is not None:
                 host.limited.append(task)
-            if evictable:
-                host.victims.append(task)
-                host.soft += cards
-            elif task.leaving_since is not None:
+            if leaving:
                 host.coming += cards
                 host.update()
+            elif not high or task.keeping:
+                host.victims.append(task)
+                host.soft += cards
         if high or self.ledger.caps_elastic:
             self._count(task, 1, high=high)
 
@@ -247,8 +244,9 @@ class Cluster:
         region = task.region
         rest = task.cards
         for host_id, cards in task.hosts.items():
-            if host_id in hosts:
-                region = hosts[host_id].region
+            host = hosts.get(host_id)
+            if host is not None:
+                region = host.region
                 rest -= cards
                 self._count_in(task, region, sign * cards, high=high)
         if rest:
@@ -332,7 +330,6 @@ class Cluster:
         del self.running[task.id]
         self._count(task, -1, high=self.is_high(task))
         for host, cards in self.hosts_of(task):
-            host.runners.remove(task)
             if task.time_limit is not None:
                 host.limited.remove(task)
             if task in host.victims:

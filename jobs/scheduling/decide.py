@@ -47,9 +47,7 @@ def work_on(snapshot: Snapshot, policy: Policy) -> Work:
     cluster = Cluster.of(snapshot)
     queue = Queue.of(snapshot.waiting, policy, now)
     accounts = Accounts(policy.fair_half_life_s, now, snapshot.usage)
-    for task in cluster.running.values():
-        if task.task_class == "elastic":
-            accounts.start(task.business, task.user, task.cards, task.started, now)
+    accounts.enrol((task for task in cluster.running.values() if task.task_class == "elastic"), now)
     cluster.claims = {claim.task: claim for claim in snapshot.claims}
     return Work(now, policy, cluster, queue, accounts, snapshot.reservations)
 

@@ -7,7 +7,7 @@ a value, a time and a rate: it is read at any later time in closed form, however
 import math
 from collections.abc import Iterable
 
-from jobs.scheduling.types import Usage
+from jobs.scheduling.types import Running, Usage
 
 DEPOSIT_S = (
     600.0  # charged at a start and given back at the end: a burst cannot win before its use is counted
@@ -52,6 +52,18 @@ class Accounts:
         """Return the card-seconds of the user, or of the whole business."""
         account = self._accounts.get((business, user))
         return account.read(now, self.fade) if account else 0.0
+
+    def enrol(self, tasks: Iterable[Running], now: float) -> None:
+        """Charge elastic tasks that run already, each as `start` does."""
+        fade, exp = self.fade, math.exp
+        totals: dict[tuple[int, int], tuple[float, int]] = {}
+        for task in tasks:
+            kept = exp(-fade * (now - task.started))
+            value, rate = totals.get((task.business, task.user), (0.0, 0))
+            value += task.cards * ((1.0 - kept) / fade + DEPOSIT_S * kept)
+            totals[task.business, task.user] = value, rate + task.cards
+        for (business, user), (value, rate) in totals.items():
+            self._change(business, user, now, value, float(rate))
 
     def start(self, business: int, user: int, cards: int, started: float, now: float) -> None:
         """Charge an elastic start, with what it used since."""

@@ -122,16 +122,17 @@ class Queue:
         self._levels: dict[int, list[int]] = defaultdict(
             lambda: [0, 0, 0]
         )  # business → high tasks by priority
+        self._filed_at = float("-inf")  # the latest instant that the tasks were filed for
         self._ranked: set[int] = set()  # businesses whose entries may stand in places of others
-        self._edges: list[tuple[float, int]] = []  # heap: when a task leaves its gate or becomes aged
+        self._edges: list[tuple[float, int]] | None = []  # heap: when a task leaves its gate or becomes aged
 
     @classmethod
     def of(cls, waiting: Iterable[Waiting], policy: Policy, now: float) -> "Queue":
         """Return the queue of a snapshot."""
         queue = cls(policy)
+        queue._edges = None  # made when time goes on: most queues are used for one instant only
         in_time = sorted(sorted(waiting, key=attrgetter("id")), key=attrgetter("submitted"))
-        queue._file(in_time, now, list.append, list.append)
-        heapq.heapify(queue._edges)
+        queue._file(in_time, now, list.append)
         queue._ranked = set(queue._levels)
         for home in chain.from_iterable(queue._homes.values()):
             if home.order not in BY_TIME:
@@ -146,7 +147,7 @@ class Queue:
 
     def add(self, task: Waiting, now: float) -> None:
         """File one more task."""
-        self._file([task], now, insort, heapq.heappush)
+        self._file([task], now, insort)
 
     def remove(self, task_id: int) -> None:
         """Take the task out of the queue: it started or ended."""
@@ -172,59 +173,78 @@ class Queue:
     def advance(self, now: float) -> None:
         """File anew whoever left a gate or became aged since, and forget what the last pass noted."""
         due = {}  # once each: an edge of an earlier wait may fall on the same instant
+        if self._edges is None and now > self._filed_at:
+            edges = ((self._edge(task_id), task_id) for task_id in self.tasks)
+            self._edges = [edge for edge in edges if self._filed_at < edge[0] < NEVER]
+            heapq.heapify(self._edges)
         while self._edges and self._edges[0][0] <= now:
             edge, task_id = heapq.heappop(self._edges)
-            if self._is_due(edge, task_id):
+            if self._edge(task_id) == edge:
                 due[task_id] = self.tasks[task_id]
         for task_id in due:
             self.remove(task_id)
-        self._file(due.values(), now, insort, heapq.heappush)
+        self._file(due.values(), now, insort)
         for group in self.groups.values():
             group.forget()
 
     def next_edge(self) -> float:
         """Return when time alone changes the order next."""
-        while self._edges and not self._is_due(*self._edges[0]):
+        if self._edges is None:
+            return min(self._first_gate(), self._first_aged())
+        while self._edges and self._edge(self._edges[0][1]) != self._edges[0][0]:
             heapq.heappop(self._edges)
         return self._edges[0][0] if self._edges else NEVER
+
+    def _first_gate(self) -> float:
+        return min(
+            (task.ready_at for task in self.gated.values() if task.ready_at > self._filed_at), default=NEVER
+        )
+
+    def _first_aged(self) -> float:
+        """Return when the first task becomes aged; none of a group waits since before the first was submitted."""
+        first = NEVER
+        for home in chain.from_iterable(self._homes.values()):
+            for entry in home.groups[False].entries if home.ages else ():
+                if home.order in BY_TIME and entry[0] >= first:
+                    break
+                first = min(first, waits_since(entry[3]))
+        return first + self.policy.aging_s
 
     def of_phase(self, phase: Phase) -> list[Group]:
         """Return the groups that a phase of the pass tries."""
         return [group for group in self.groups.values() if group.phase == phase]
 
-    def _is_due(self, edge: float, task_id: int) -> bool:
-        """Say whether the edge is the task's still: it may have started and come back since."""
+    def _edge(self, task_id: int) -> float:
+        """Return when the task leaves its gate or becomes aged; NEVER where it does neither or waits no more."""
         task = self.tasks.get(task_id)
         if task is None:
-            return False
-        return edge == (task.ready_at if task_id in self.gated else waits_since(task) + self.policy.aging_s)
+            return NEVER
+        if task_id in self.gated:
+            return task.ready_at
+        ages = any(home.ages for home in self._homes[_shape_of(task)])
+        return waits_since(task) + self.policy.aging_s if ages else NEVER
 
-    def _file(
-        self,
-        tasks: Iterable[Waiting],
-        now: float,
-        put: Callable[[list[Entry], Entry], None],
-        put_edge: Callable[[list[tuple[float, int]], tuple[float, int]], None],
-    ) -> None:
+    def _file(self, tasks: Iterable[Waiting], now: float, put: Callable[[list[Entry], Entry], None]) -> None:
         """Put the tasks where they belong now, and note when that changes."""
-        edges, aging_s, homes, users = self._edges, self.policy.aging_s, self._homes, self.users
+        aging_s, homes, users = self.policy.aging_s, self._homes, self.users
+        self._filed_at = now
         for task in tasks:
-            self.tasks[task.id] = task
+            task_id = task.id
+            self.tasks[task_id] = task
             shape = _shape_of(task)
             if shape[0] == "high":
                 self._levels[task.business][task.priority] += 1
             if (task.gate or task.ready_at > now) and is_gated(task, now):
-                self.gated[task.id] = task
-                if task.ready_at > now:
-                    put_edge(edges, (task.ready_at, task.id))
+                self.gated[task_id] = task
+                self._put_edge(task.ready_at, task_id)
                 continue
             for home in homes.get(shape) or self._open_homes(shape, task):
                 order, aged = home.order, False
                 if home.ages:
                     edge = (task.queued if task.queued > task.ready_at else task.ready_at) + aging_s
                     aged = now >= edge
-                    if not aged:
-                        put_edge(edges, (edge, task.id))
+                    if self._edges is not None:
+                        self._put_edge(edge, task_id)
                 group = home.groups[aged]
                 if not group.entries:
                     self.groups[group.phase, aged, shape] = group
@@ -233,7 +253,7 @@ class Queue:
                 if task.time_limit is not None:
                     group.limited = True
                 if aged or order in BY_TIME:
-                    entry: Entry = (task.submitted, task.id, task.id, task, group)
+                    entry: Entry = (task.submitted, task_id, task_id, task, group)
                 else:
                     entry = _entry(order, task, group)
                 put(group.entries, entry)
@@ -241,6 +261,10 @@ class Queue:
                     put(self._high, entry)
                 elif order == "fair_share" and not aged:
                     put(users[task.business, task.user], entry)
+
+    def _put_edge(self, edge: float, task_id: int) -> None:
+        if self._edges is not None and edge > self._filed_at:
+            heapq.heappush(self._edges, (edge, task_id))
 
     def _open_homes(self, shape: "Shape", task: Waiting) -> "tuple[_Home, ...]":
         """Return where tasks of a shape that was not seen before stand, by phase."""

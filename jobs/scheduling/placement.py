@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from heapq import merge
 from itertools import islice
 
@@ -10,8 +10,10 @@ from jobs.scheduling.cluster_state import Cluster, Host, Pool
 from jobs.scheduling.quota import FREE, Caps
 from jobs.scheduling.types import Waiting
 
+Size = tuple[int, int | None, int, int]  # type, region, hosts, cards on each
 
-@dataclass(frozen=True, slots=True)
+
+@dataclass(slots=True)
 class Ask:
     """What is looked for: `cards` on each of `host_num` distinct hosts of one type."""
 
@@ -22,16 +24,12 @@ class Ask:
     caps: Caps = FREE
     barred: frozenset[int] = frozenset()  # hosts to pass over
     accepts: Callable[[Host], bool] | None = None  # None: any other offered host will do
+    plain: bool = field(init=False)  # nothing else counts: where one of a size finds nothing, all of them do
+    size: Size = field(init=False)
 
-    @property
-    def plain(self) -> bool:
-        """Say whether nothing but the type, the region and the cards counts: no cap by region, no host barred."""
-        return self.caps.regions is None and not self.barred and self.accepts is None
-
-    @property
-    def size(self) -> tuple[int, int | None, int, int]:
-        """Return what a plain one looks for; where one of a size finds nothing, all of them do."""
-        return (self.gpu_type, self.region, self.host_num, self.cards)
+    def __post_init__(self) -> None:
+        self.plain = self.caps.regions is None and not self.barred and self.accepts is None
+        self.size = (self.gpu_type, self.region, self.host_num, self.cards)
 
     def takes(self, host: Host) -> bool:
         """Say whether the task may use the offered host at all."""
@@ -79,12 +77,14 @@ def find_free(cluster: Cluster, ask: Ask, *, spread: bool = False) -> list[Host]
     pools = cluster.pools_of(ask.gpu_type, ask.region)
     if ask.host_num == 1 and ask.plain and not spread:
         return _best_fit(pools, ask.cards)
-    most = max((len(pool.buckets) for pool in pools), default=0)
-    rooms = range(ask.cards, most)
+    filled = 0
+    for pool in pools:
+        filled |= pool.filled
+    rooms = range(ask.cards, filled.bit_length())
     chosen: list[Host] = []
     regions = Regions(ask)
     for room in reversed(rooms) if spread else rooms:
-        for host in _with_room(pools, room):
+        for host in _with_room(pools, room) if filled >> room & 1 else ():
             if ask.takes(host) and regions.admit(host.region):
                 chosen.append(host)
                 if len(chosen) == ask.host_num:
@@ -105,7 +105,7 @@ def _best_fit(pools: list[Pool], cards: int) -> list[Host] | None:
 
 def _with_room(pools: list[Pool], room: int) -> Iterator[Host]:
     """Give the hosts with exactly this room, in order of their ids."""
-    filled = [pool for pool in pools if room < len(pool.buckets) and pool.buckets[room]]
+    filled = [pool for pool in pools if pool.filled >> room & 1]
     if len(filled) == 1:
         yield from map(filled[0].hosts.__getitem__, filled[0].buckets[room])
     elif filled:

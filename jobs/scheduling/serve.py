@@ -90,7 +90,7 @@ def _end_kept_places(work: Work, group: Group, task: Waiting) -> bool:
             caps = caps.raised(Counter({host.region: n for host, n in cluster.hosts_of(going[-1])}))
         if not caps.allows(task.region, cards):
             continue
-        ask = ask_for(work, task, gpu_type, caps, work.kept_hosts(group, task))
+        ask = ask_for(work, task, gpu_type, caps, work.kept_hosts(group, task), "high")
         for stage in STAGES:
             found = find_beside(cluster, ask, work.ranking, stage, going)
             if found is not None:
@@ -176,7 +176,7 @@ def _may_promote(work: Work, task: Running) -> bool:
 def _place_high(work: Work, group: Group, task: Waiting, caps: list[tuple[int, Caps]]) -> Cause | None:
     kept = work.kept_hosts(group, task)
     own = len(caps) < len(task.gpu_types) or bool(work.bound) or any(cap.regions for _, cap in caps)
-    asks = [ask_for(work, task, gpu_type, cap, kept) for gpu_type, cap in caps]
+    asks = [ask_for(work, task, gpu_type, cap, kept, "high") for gpu_type, cap in caps]
     if _start_free(work, task, "high", asks):
         return None
     delayed_until = waits_since(task) + work.policy.evict_delay_s if work.policy.evict_delay_s else 0.0
@@ -193,7 +193,7 @@ def _place_high(work: Work, group: Group, task: Waiting, caps: list[tuple[int, C
 def _start_free(work: Work, task: Waiting, task_class: Class, asks: list[Ask]) -> bool:
     """Start the task on the first of the types where it fits now."""
     for ask in asks:
-        if ask.plain and ask.size in work.misses:
+        if ask.size in work.misses:
             continue
         hosts = find_free(work.cluster, ask, spread=work.policy.placement == "spread")
         if hosts is not None:
@@ -218,11 +218,16 @@ def _failure(code: str, work: Work, group: Group, task: Waiting, kept: frozenset
     return Cause(code, 0, scope, limit)
 
 
-def ask_for(work: Work, task: Waiting, gpu_type: int, caps: Caps, kept: frozenset[int]) -> Ask:
-    """Return what to look for on one type, and which hosts to pass over."""
+def ask_for(
+    work: Work, task: Waiting, gpu_type: int, caps: Caps, kept: frozenset[int], task_class: Class
+) -> Ask:
+    """Return what to look for on one type, and which hosts to pass over; reservations bind high tasks alone."""
+    bound = work.bound if task_class == "high" else {}
+    anywhere = not bound and task.needs in (work.cluster.offered_by_all or ())
+    if anywhere and not kept and not task.avoid and caps.regions is None:
+        return work.plain_ask(gpu_type, task)
     barred = kept | avoided(work.cluster, task) if task.avoid else kept
-    bound = work.bound
-    if task.needs in (work.cluster.offered_by_all or ()) and not bound:
+    if anywhere:
         return Ask(gpu_type, task.region, task.host_num, task.host_gpu_num, caps, barred)
     ends = NEVER if task.time_limit is None else work.now + task.time_limit
 
@@ -244,7 +249,7 @@ def _preempt(work: Work, asks: list[Ask], *, may_evict: bool) -> Preemption | No
     for stage in STAGES if work.cluster.keepers else STAGES[1:]:
         for ask in asks:
             miss = (stage, ask.size)
-            if ask.plain and miss in work.misses:
+            if miss in work.misses:
                 continue
             found = find_victims(work.cluster, ask, work.ranking, stage)
             if found is not None:
@@ -277,7 +282,7 @@ def try_elastic(work: Work, group: Group, task: Waiting) -> Cause | None:
         return Cause("elastic_cap", scope="owner")
     kept = work.kept_hosts(group, task)
     own = len(caps) < len(task.gpu_types) or any(cap.regions for _, cap in caps)
-    asks = [_ask_elastic(work, task, gpu_type, cap, kept) for gpu_type, cap in caps]
+    asks = [ask_for(work, task, gpu_type, cap, kept, "elastic") for gpu_type, cap in caps]
     if _start_free(work, task, "elastic", asks):
         return None
     if work.policy.elastic_order == "round_robin" and _end_slices(work, task, asks):
@@ -297,23 +302,11 @@ def _elastic_types(work: Work, task: Waiting) -> list[tuple[int, Caps]]:
     return [(gpu_type, cap) for gpu_type, cap in caps if cap.allows(task.region, cards)]
 
 
-def _ask_elastic(work: Work, task: Waiting, gpu_type: int, caps: Caps, kept: frozenset[int]) -> Ask:
-    """Return the same for an elastic task, whom no reservation binds."""
-    barred = kept | avoided(work.cluster, task) if task.avoid else kept
-    accepts: Callable[[Host], bool] | None = None
-    if task.needs not in (work.cluster.offered_by_all or ()):
-
-        def accepts(host: Host) -> bool:
-            return task.needs in host.offers
-
-    return Ask(gpu_type, task.region, task.host_num, task.host_gpu_num, caps, barred, accepts)
-
-
 def _end_slices(work: Work, task: Waiting, asks: list[Ask]) -> bool:
     """Let the longest runners past their slice make room for the task."""
     for ask in asks:
         miss = ("slice", ask.size)
-        if ask.plain and miss in work.misses:
+        if miss in work.misses:
             continue
         if is_coming(work.cluster, ask, work.ranking):
             continue  # cards are free or coming: whoever holds them for others, no slice ends for it

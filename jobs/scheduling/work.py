@@ -7,6 +7,7 @@ from typing import Literal
 from jobs.scheduling.cluster_state import Cluster, Host
 from jobs.scheduling.fair import Accounts
 from jobs.scheduling.order import Group, Line, Queue
+from jobs.scheduling.placement import Ask, Size
 from jobs.scheduling.preemption import Preemption, Ranking, is_protected, protected_until
 from jobs.scheduling.reservation import Binder, Binding, Bound, ends_at, soonest
 from jobs.scheduling.types import (
@@ -53,6 +54,7 @@ class Work:
     wake_at: float = float("inf")
     lines: dict[Line, LineState] = field(default_factory=dict)
     misses: set[Hashable] = field(default_factory=set)  # what was looked for in vain, for whomever
+    _asks: dict[Size, Ask] = field(default_factory=dict)
     wanted: dict[tuple[int, int], int] | None = (
         None  # cards by (business, type) that waiting high tasks will take
     )
@@ -146,6 +148,14 @@ class Work:
             return task.gpu_types
         free = {t: sum(pool.free() for pool in self.cluster.pools_of(t, task.region)) for t in task.gpu_types}
         return tuple(sorted(task.gpu_types, key=lambda t: -free[t]))  # stable: ties stay in the order given
+
+    def plain_ask(self, gpu_type: int, task: Waiting) -> Ask:
+        """Return what to look for where only the type, the region and the cards count: one for all of a size."""
+        size = (gpu_type, task.region, task.host_num, task.host_gpu_num)
+        ask = self._asks.get(size)
+        if ask is None:
+            ask = self._asks[size] = Ask(*size)
+        return ask
 
     # Lines
 
