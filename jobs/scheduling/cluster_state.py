@@ -304,6 +304,12 @@ class Cluster:
             host.coming += cards
             host.update()
 
+    def begin(self) -> None:
+        """Begin a pass: its rankings see only what changes from here on."""
+        for regions in self.pools.values():
+            for pool in regions.values():
+                pool.changed.clear()
+
     def give_up_on(self, told_before: float) -> None:
         """Stop counting on the cards of those who were told to stop so long ago and are still there."""
         for task_id, since in self.leaving.items():

@@ -59,6 +59,7 @@ def run(work: Work) -> Plan:
     # 1. Whoever left a gate or waited long enough stands elsewhere in line; stuck leavers count no more.
     queue.advance(now)
     work.wake(queue.rank_priorities(now))
+    cluster.begin()
     cluster.give_up_on(now - policy.plan_lapse_s)
 
     # 2. Draining hosts are cleared of elastic tasks.

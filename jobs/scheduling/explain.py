@@ -1,7 +1,7 @@
 """Say why each waiting task waits, from the causes that the pass noted and the cards as they are after it."""
 
 from collections import Counter
-from collections.abc import Hashable, Iterator
+from collections.abc import Hashable
 
 from jobs.scheduling.cluster_state import Cluster, Host, Pool
 from jobs.scheduling.order import Cause, Group, Phase
@@ -62,7 +62,9 @@ class _Speaker:
     def reason(self, group: Group, cause: Cause, task: Waiting | None = None) -> Reason:
         """Return the reason for the group's cause, or for that of one of its tasks."""
         key: Hashable
-        if cause.code == "quota" and task is not None:
+        if cause.code in ("behind", "kept_for_head", "evict_delay"):
+            key = (cause.code, cause.detail)
+        elif cause.code == "quota" and task is not None:
             key = (task.business, task.gpu_types, task.host_num * task.host_gpu_num)
         else:
             key = (group.phase, group.shape, cause, None if task is None else group.owner(task))
@@ -71,22 +73,27 @@ class _Speaker:
             made = self._made[key] = self._make(task or group.task, cause)
         return made
 
-    def own_reasons(self, group: Group) -> Iterator[tuple[int, Reason]]:
-        """Give the reasons of those in the group who wait for another cause than the group."""
-        rest, group.cause = group.cause, None
+    def own_reasons(self, group: Group) -> dict[int, Reason]:
+        """Return the reasons of those in the group who wait for another cause than the group."""
+        general = group.partly.get(None)
+        if general is not None and len(group.partly) == 1 and not group.single:
+            reason, limit = self.reason(group, general), general.limit
+            return {
+                task_id: reason
+                for _, _, task_id, task, _ in group.entries
+                if task.time_limit is None or task.time_limit >= limit
+            }
         by_owner = not group.single and not any(cause.limit for cause in group.partly.values())
         elastic = group.phase == "elastic"
         made: dict[Hashable, Reason | None] = {}
+        found: dict[int, Reason | None] = {}
         for _, _, task_id, task, _ in group.entries:
             owner = (task.business, task.user) if elastic else task.business
-            if by_owner and owner in made:
-                reason = made[owner]
-            else:
-                cause = group.why(task)
-                reason = made[owner] = None if cause is None else self.reason(group, cause, task)
-            if reason is not None:
-                yield task_id, reason
-        group.cause = rest
+            if not by_owner or owner not in made:
+                cause = group.why_apart(task)
+                made[owner] = None if cause is None else self.reason(group, cause, task)
+            found[task_id] = made[owner]
+        return {task_id: reason for task_id, reason in found.items() if reason is not None}
 
     def _make(self, task: Waiting, cause: Cause) -> Reason:
         match cause.code:

@@ -64,8 +64,10 @@ class Group:
 
     def why(self, task: Waiting) -> Cause | None:
         """Return why the task waits, as far as that is known from others of the group."""
-        if self.cause is not None:
-            return self.cause
+        return self.cause if self.cause is not None else self.why_apart(task)
+
+    def why_apart(self, task: Waiting) -> Cause | None:
+        """Return the same where it is not what all of the group wait for."""
         if self.partly:
             length = NEVER if task.time_limit is None else task.time_limit
             for key in (self.owner(task), None):
@@ -100,10 +102,13 @@ _shape_of: Callable[[Waiting], Shape] = attrgetter(
 class _Home:
     """Where the tasks of one shape stand in one phase: the young ones and the aged."""
 
-    __slots__ = ("ages", "groups", "order")
+    __slots__ = ("ages", "by_time", "groups", "order")
 
     def __init__(self, phase: Phase, order: str, task: Waiting, shape: Shape, policy: Policy) -> None:
         self.order = order
+        self.by_time = (
+            order in BY_TIME
+        )  # its entries stand by first submission, or in places that others had so
         self.ages = policy.aging_s > 0 and order not in ("priority", "submission")
         self.groups = tuple(Group(phase, task, shape, aged=aged) for aged in (False, True))
 
@@ -135,7 +140,7 @@ class Queue:
         queue._file(in_time, now, list.append)
         queue._ranked = set(queue._levels)
         for home in chain.from_iterable(queue._homes.values()):
-            if home.order not in BY_TIME:
+            if not home.by_time:
                 for group in home.groups:
                     group.entries.sort()
         return queue
@@ -205,7 +210,7 @@ class Queue:
         first = NEVER
         for home in chain.from_iterable(self._homes.values()):
             for entry in home.groups[False].entries if home.ages else ():
-                if home.order in BY_TIME and entry[0] >= first:
+                if home.by_time and entry[0] >= first:
                     break
                 first = min(first, waits_since(entry[3]))
         return first + self.policy.aging_s
@@ -252,7 +257,7 @@ class Queue:
                     group.forget()
                 if task.time_limit is not None:
                     group.limited = True
-                if aged or order in BY_TIME:
+                if aged or home.by_time:
                     entry: Entry = (task.submitted, task_id, task_id, task, group)
                 else:
                     entry = _entry(order, task, group)

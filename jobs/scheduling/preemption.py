@@ -13,6 +13,7 @@ Key = tuple[float, int]
 Victim = tuple[Key, int, Running]  # its place, the cards that it frees on the host
 Rank = tuple[bool, int, int, tuple[Key, ...], int]  # the last is the host's id
 Judged = tuple[Rank, list[Running]]  # a host's rank, and whom it would take there
+_Ranked = tuple[Rank, int, list[Running] | None]
 STAGES = ("keeping", "victim", "guarantee")  # kept places alone, unprotected tasks too, protected ones too
 
 
@@ -90,7 +91,7 @@ class Ranking:
         """Return the host of the pool that goes first for a task of one host."""
         heap = self._heaps.get((pool, cards, stage))
         if heap is None:
-            heap = self._heaps[pool, cards, stage] = _HostHeap(pool, cards, stage)
+            heap = self._heaps[pool, cards, stage] = _HostHeap(self, pool, cards, stage)
         return heap.best(self)
 
     def alone(self, host: Host, cards: int, stage: str) -> Judged | None:
@@ -136,45 +137,45 @@ class Ranking:
 class _HostHeap:
     """The hosts of a pool by rank for one size of task: judged only when they come to the top."""
 
-    def __init__(self, pool: Pool, cards: int, stage: str) -> None:
+    def __init__(self, ranking: Ranking, pool: Pool, cards: int, stage: str) -> None:
         self._pool = pool
         self._cards = cards
         self._stage = stage
-        # Rank, the version of the host that it is of, and the judgement; without one the rank is the best possible.
-        self._heap: list[tuple[Rank, int, Judged | None]] = []
-        for host in pool.hosts.values():
-            self._add(host)
+        # A host's rank, the version of the host that it is of, and its victims: None while it is a lower bound.
+        self._heap = [bound for host in pool.hosts.values() if (bound := self._bound(ranking, host))]
+        heapq.heapify(self._heap)
         self._seen = len(pool.changed)
 
-    def _add(self, host: Host) -> None:
-        """Add the best rank that the host could have; its real one is found when it comes to the top."""
+    def _bound(self, ranking: Ranking, host: Host) -> _Ranked | None:
+        """Return a lower bound of the host's rank, None where it cannot make room."""
         need = self._cards - host.soon
-        if 0 < need <= host.soft:
-            rank = (host.soft >= host.total, 0, need, (), host.id)
-            heapq.heappush(self._heap, (rank, host.version, None))
+        if need <= 0 or need > host.soft:
+            return None
+        victims = ranking.victims(host, self._stage)
+        if not victims:
+            return None
+        return (host.soft >= host.total, 0, need, (victims[0][0],), host.id), host.version, None
 
     def best(self, ranking: Ranking) -> Judged | None:
         """Return the host that goes first, with its victims."""
-        changed = self._pool.changed
+        changed, heap = self._pool.changed, self._heap
         if self._seen < len(changed):
             for host in set(changed[self._seen :]):
-                if host.pool is not None:
-                    self._add(host)
+                bound = self._bound(ranking, host) if host.pool is not None else None
+                if bound:
+                    heapq.heappush(heap, bound)
             self._seen = len(changed)
-        heap = self._heap
         while heap:
-            rank, version, judged = heap[0]
+            rank, version, victims = heap[0]
             host_now = self._pool.hosts.get(rank[-1])
             if host_now is None or host_now.version != version:
                 heapq.heappop(heap)  # an older word on a host that has changed: its newer one is there too
-                continue
-            if judged is not None:
-                return judged
-            judged = ranking.alone(host_now, self._cards, self._stage)
-            if judged is None:
-                heapq.heappop(heap)
+            elif victims is not None:
+                return rank, victims
+            elif judged := ranking.alone(host_now, self._cards, self._stage):
+                heapq.heapreplace(heap, (judged[0], version, judged[1]))
             else:
-                heapq.heapreplace(heap, (judged[0], version, judged))
+                heapq.heappop(heap)
         return None
 
 

@@ -6,7 +6,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
-from jobs.scheduling.cluster_state import Cluster, Host
+from jobs.scheduling.cluster_state import Cluster, Host, Pool
 from jobs.scheduling.order import Phase
 from jobs.scheduling.placement import avoided
 from jobs.scheduling.types import Reservation, Running, Waiting
@@ -30,34 +30,63 @@ def ends_at(task: Running, now: float) -> float:
     return max(now, task.started + task.time_limit)
 
 
-def soonest(cluster: Cluster, task: Waiting, phase: Phase, now: float, bound: "Bound") -> Binding | None:
-    """Return the hosts where the task can start first of all its types; None where it never can.
+Judged = list[tuple[float, int, int]]  # when a host has the cards, how many there never come free, its id
+
+
+class Gathering:
+    """Finds the hosts where the head of a line can start first.
 
     A runner without a time limit never ends for this estimate, an elastic one makes room for a high task at
     once. Among hosts that never come free those with the fewest such cards are gathered. Hosts that operators
     reserved for others are none of the head's.
     """
-    best: tuple[tuple[float, int, int], Binding] | None = None
-    passed_over = avoided(cluster, task)
-    plain = not passed_over and not bound and task.needs in (cluster.offered_by_all or ())
-    for position, gpu_type in enumerate(task.gpu_types):
-        judged = [
-            (*_wait_for(cluster, host, task.host_gpu_num, phase, now), host.id)
+
+    def __init__(self, cluster: Cluster, now: float) -> None:
+        self._cluster = cluster
+        self._now = now
+        self._judged: dict[tuple[Pool, int, int, Phase], tuple[int, Judged]] = {}
+
+    def soonest(self, task: Waiting, phase: Phase, bound: "Bound") -> Binding | None:
+        """Return the hosts where the task can start first of all its types; None where it never can."""
+        best: tuple[tuple[float, int, int], Binding] | None = None
+        cluster = self._cluster
+        passed_over = avoided(cluster, task)
+        plain = not passed_over and not bound and task.needs in (cluster.offered_by_all or ())
+        for position, gpu_type in enumerate(task.gpu_types):
+            judged: Judged = []
+            for pool in cluster.pools_of(gpu_type, task.region):
+                if plain:
+                    judged += self._best_of(pool, task, phase)
+                    continue
+                hosts = (host for host in pool.hosts.values() if host.id not in passed_over)
+                fitting = (host for host in hosts if _may_ever_hold(host, task, phase, self._now, bound))
+                judged += self._judge(fitting, task.host_gpu_num, phase)
+            if len(judged) < task.host_num:
+                continue
+            chosen = heapq.nsmallest(task.host_num, judged)
+            at, stuck = chosen[-1][0], sum(cards for _, cards, _ in chosen)
+            key = (at, stuck, position)
+            if best is None or key < best[0]:
+                best = key, Binding(task.id, frozenset(host_id for _, _, host_id in chosen), at)
+        return best[1] if best else None
+
+    def _best_of(self, pool: Pool, task: Waiting, phase: Phase) -> Judged:
+        """Return the pool's hosts that come first for a task of this size; known until its cards change hands."""
+        key = (pool, task.host_gpu_num, task.host_num, phase)
+        known = self._judged.get(key)
+        if known is None or known[0] != len(pool.changed):
+            hosts = (host for host in pool.hosts.values() if host.total >= task.host_gpu_num)
+            judged = self._judge(hosts, task.host_gpu_num, phase)
+            known = self._judged[key] = len(pool.changed), heapq.nsmallest(task.host_num, judged)
+        return known[1]
+
+    def _judge(self, hosts: Iterable[Host], cards: int, phase: Phase) -> Judged:
+        return [
+            (*_wait_for(self._cluster, host, cards, phase, self._now), host.id)
             if host.limited
-            else _wait_for_endless(host, task.host_gpu_num, phase, now)
-            for pool in cluster.pools_of(gpu_type, task.region)
-            for host in pool.hosts.values()
-            if host.total >= task.host_gpu_num
-            and (plain or (host.id not in passed_over and _may_ever_hold(host, task, phase, now, bound)))
+            else _wait_for_endless(host, cards, phase, self._now)
+            for host in hosts
         ]
-        if len(judged) < task.host_num:
-            continue
-        chosen = heapq.nsmallest(task.host_num, judged)
-        at, stuck = chosen[-1][0], sum(cards for _, cards, _ in chosen)
-        key = (at, stuck, position)
-        if best is None or key < best[0]:
-            best = key, Binding(task.id, frozenset(host_id for _, _, host_id in chosen), at)
-    return best[1] if best else None
 
 
 def _may_ever_hold(host: Host, task: Waiting, phase: Phase, now: float, bound: "Bound") -> bool:

@@ -9,7 +9,7 @@ from jobs.scheduling.fair import Accounts
 from jobs.scheduling.order import Group, Line, Queue
 from jobs.scheduling.placement import Ask, Size
 from jobs.scheduling.preemption import Preemption, Ranking, is_protected, protected_until
-from jobs.scheduling.reservation import Binder, Binding, Bound, ends_at, soonest
+from jobs.scheduling.reservation import Binder, Binding, Bound, Gathering, ends_at
 from jobs.scheduling.types import (
     Claim,
     Evict,
@@ -59,11 +59,13 @@ class Work:
         None  # cards by (business, type) that waiting high tasks will take
     )
     ranking: Ranking = field(init=False)
+    gathering: Gathering = field(init=False)
     binder: Binder | None = None  # where operators reserved cards
     _over_slice: list[Running] | None = None
 
     def __post_init__(self) -> None:
         self.ranking = Ranking(self.now, self.policy)
+        self.gathering = Gathering(self.cluster, self.now)
 
     def bind(self) -> None:
         """Choose the hosts that operators' reservations keep cards on; the standing claims are let go."""
@@ -173,7 +175,7 @@ class Work:
             return frozenset()
         if line.binding is None:
             nowhere = Binding(line.head.id, frozenset(), 0.0)
-            line.binding = soonest(self.cluster, line.head, group.phase, self.now, self.bound) or nowhere
+            line.binding = self.gathering.soonest(line.head, group.phase, self.bound) or nowhere
         if task.time_limit is not None and self.now + task.time_limit <= line.binding.at:
             return frozenset()
         return line.binding.hosts

@@ -10,7 +10,7 @@ from jobs.scheduling.types import Plan, Policy, Snapshot
 from tests.bench._fleet import fleet
 
 ROUNDS = 7
-QUOTA = 67  # cards of each type and business: some 1,700 starts and 800 evictions come of it
+QUOTA = 65  # cards of each type and business: some 1,700 starts and 600 evictions come of it
 
 
 def run() -> dict[str, float | int]:
