@@ -27,6 +27,7 @@ class Host:
         "soon",
         "state",
         "total",
+        "turnover",
         "version",
         "victims",
     )
@@ -44,6 +45,7 @@ class Host:
         self.soft = 0  # cards of `victims`
         self.limited: list[Running] = []  # running tasks that have a time limit
         self.victims: list[Running] = []  # who may be evicted: elastic tasks and kept places, none leaving
+        self.turnover = 0  # grows with every change of them
         self.pool: Pool | None = None  # None: not offered
         self.version = 0  # grows with every change, so that a ranking knows what it judged
         self.room = len(self.numbers)  # cards that are free for anyone now …
@@ -234,6 +236,7 @@ class Cluster:
                 host.update()
             elif not high or task.keeping:
                 host.victims.append(task)
+                host.turnover += 1
                 host.soft += cards
         if high or self.ledger.caps_elastic:
             self._count(task, 1, high=high)
@@ -300,6 +303,7 @@ class Cluster:
         for host, cards in self.hosts_of(task):
             if task in host.victims:
                 host.victims.remove(task)
+                host.turnover += 1
                 host.soft -= cards
             host.coming += cards
             host.update()
@@ -328,6 +332,7 @@ class Cluster:
         self._count(task, 1, high=True)
         for host, cards in self.hosts_of(task):
             host.victims.remove(task)
+            host.turnover += 1
             host.soft -= cards
             host.update()
 
@@ -340,6 +345,7 @@ class Cluster:
                 host.limited.remove(task)
             if task in host.victims:
                 host.victims.remove(task)
+                host.turnover += 1
                 host.soft -= cards
             elif task.id in self.leaving and task.id not in self.stuck:
                 host.coming -= cards

@@ -109,7 +109,9 @@ class _Speaker:
                     ledger.elastic_caps(task.business, task.user, gpu_type) for gpu_type in task.gpu_types
                 ]
                 left = max(0, *(cap.total for cap in caps))
-                return Reason("elastic_cap", {**self._asked(task), "left": left})
+                return Reason(
+                    "elastic_cap", {**self._asked(task), "business": self._business(task), "left": left}
+                )
         return self._cards(task, high=cause.code == "no_room")
 
     def _asked(self, task: Waiting) -> Args:
@@ -119,6 +121,9 @@ class _Speaker:
             "host_num": task.host_num,
             "per_host": task.host_gpu_num,
         }
+
+    def _business(self, task: Waiting) -> str:
+        return self.names.business_names.get(task.business, str(task.business))
 
     def _type(self, gpu_type: int) -> str:
         return self.names.type_names.get(gpu_type, "") or "cards"
@@ -140,7 +145,7 @@ class _Speaker:
         return Reason("quota", {**args, "cards": cards})
 
     def _use(self, task: Waiting) -> Args:
-        business = self.names.business_names.get(task.business, str(task.business))
+        business = self._business(task)
         uses = [(t, *self.cluster.ledger.high_use(task.business, t)) for t in task.gpu_types]
         spoken = next((use for use in uses if use[2] > 0), None) or next(
             (use for use in uses if use[1] > 0), None

@@ -49,6 +49,8 @@ def victim_key(task: Running, now: float, order: str) -> Key:
     if task.keeping:
         return (float("-inf"), task.id)
     seconds = now - task.started
+    if order == "longest_slice":
+        return (task.started, task.id)
     if order == "longest_run":
         return (-task.cards * seconds, task.id)
     if order == "least_lost_work" and task.checkpoint_s is not None:
@@ -68,31 +70,37 @@ class Ranking:
 
     def allows(self, task: Running, stage: str) -> bool:
         """Say whether the stage may evict the task."""
+        if stage == "slice":
+            return task.pull_up and not task.keeping and self.over_at(task) <= self.now
         if stage == "guarantee" or task.keeping:
             return True
         return stage == "victim" and not is_protected(task, self.now, self.policy)
+
+    def over_at(self, task: Running) -> float:
+        """Return when the time slice of an elastic task is over."""
+        return max(task.started + self.policy.slice_s, protected_until(task, self.now, self.policy))
 
     def victims(self, host: Host, stage: str) -> list[Victim]:
         """Return whom the stage may evict on the host, the first to go first."""
         key = (host.gpu_type, host.id, stage)
         known = self._victims.get(key)
-        if known is not None and known[0] == len(host.victims):
-            return known[1]  # within a pass a host's victims only become fewer: their number tells
-        now, order = self.now, self.policy.victim_order
+        if known is not None and known[0] == host.turnover:
+            return known[1]
+        now, order = self.now, "longest_slice" if stage == "slice" else self.policy.victim_order
         ranked = sorted(
             (victim_key(task, now, order), task.hosts[host.id], task)
             for task in host.victims
             if self.allows(task, stage)
         )
-        self._victims[key] = (len(host.victims), ranked)
+        self._victims[key] = (host.turnover, ranked)
         return ranked
 
-    def best(self, pool: Pool, cards: int, stage: str) -> Judged | None:
-        """Return the host of the pool that goes first for a task of one host."""
+    def best(self, pool: Pool, cards: int, stage: str, barred: frozenset[int]) -> Judged | None:
+        """Return the host of the pool that goes first for a task of one host, the barred ones apart."""
         heap = self._heaps.get((pool, cards, stage))
         if heap is None:
             heap = self._heaps[pool, cards, stage] = _HostHeap(self, pool, cards, stage)
-        return heap.best(self)
+        return heap.best(self, barred)
 
     def alone(self, host: Host, cards: int, stage: str) -> Judged | None:
         """Return the host's rank and its victims where nobody else is evicted for the task."""
@@ -109,7 +117,8 @@ class Ranking:
 
         `taken` are evicted anyway and free `freed` of its cards. Hosts go as the product's rule says: not
         wholly filled by elastic tasks; fewest cards left free; fewest cards evicted, gangs counted whole; the
-        victims' own order; id. On the host victims go in their order, and the unneeded are given back.
+        victims' own order; id. On the host victims go in their order, and the unneeded are given back. Where
+        time slices end, the host goes first whose last victim has run longest.
         """
         need = cards - host.soon - freed
         if need > host.soft:
@@ -128,6 +137,8 @@ class Ranking:
             if got - victim[1] >= need:
                 chosen.remove(victim)
                 got -= victim[1]
+        if stage == "slice":
+            return (False, 0, 0, (chosen[-1][0],), host.id), [task for _, _, task in chosen]
         evicted = sum([task.cards for _, _, task in chosen])
         keys = tuple([key for key, _, _ in chosen])
         rank = (host.soft >= host.total, got - need, evicted, keys, host.id)
@@ -154,10 +165,12 @@ class _HostHeap:
         victims = ranking.victims(host, self._stage)
         if not victims:
             return None
-        return (host.soft >= host.total, 0, need, (victims[0][0],), host.id), host.version, None
+        full = host.soft >= host.total
+        first = (False, 0, 0) if self._stage == "slice" else (full, 0, need)
+        return (*first, (victims[0][0],), host.id), host.version, None
 
-    def best(self, ranking: Ranking) -> Judged | None:
-        """Return the host that goes first, with its victims."""
+    def best(self, ranking: Ranking, barred: frozenset[int]) -> Judged | None:
+        """Return the host that goes first, with its victims, the barred ones apart."""
         changed, heap = self._pool.changed, self._heap
         if self._seen < len(changed):
             for host in set(changed[self._seen :]):
@@ -165,18 +178,24 @@ class _HostHeap:
                 if bound:
                     heapq.heappush(heap, bound)
             self._seen = len(changed)
-        while heap:
+        aside: list[_Ranked] = []
+        found = None
+        while heap and found is None:
             rank, version, victims = heap[0]
             host_now = self._pool.hosts.get(rank[-1])
             if host_now is None or host_now.version != version:
                 heapq.heappop(heap)  # an older word on a host that has changed: its newer one is there too
+            elif rank[-1] in barred:
+                aside.append(heapq.heappop(heap))
             elif victims is not None:
-                return rank, victims
+                found = rank, victims
             elif judged := ranking.alone(host_now, self._cards, self._stage):
                 heapq.heapreplace(heap, (judged[0], version, judged[1]))
             else:
                 heapq.heappop(heap)
-        return None
+        for item in aside:
+            heapq.heappush(heap, item)
+        return found
 
 
 class Search:
@@ -195,7 +214,8 @@ class Search:
 
     def accepts(self, host: Host) -> bool:
         """Say whether the task may use the host at all."""
-        return host.pool is not None and self.ask.takes(host)
+        in_region = self.ask.region is None or host.region == self.ask.region
+        return host.pool is not None and in_region and self.ask.takes(host)
 
     def fits(self, host: Host) -> bool:
         """Say whether the task's cards are there once victims and leavers are gone."""
@@ -291,14 +311,18 @@ def find_leaving(cluster: Cluster, ask: Ask, ranking: Ranking) -> Preemption | N
 def find_victims(cluster: Cluster, ask: Ask, ranking: Ranking, stage: str) -> Preemption | None:
     """Plan a start on free cards, leaving cards and those of the stage's victims, if it can fit."""
     if ask.host_num == 1 and ask.accepts is None and ask.caps.regions is None:
-        tops = [ranking.best(pool, ask.cards, stage) for pool in cluster.pools_of(ask.gpu_type, ask.region)]
-        best = min((top for top in tops if top is not None), key=lambda top: top[0], default=None)
-        if best is None:
-            return None
-        barred = any(top is not None and top[0][-1] in ask.barred for top in tops)
-        if not barred and all(len(task.hosts) == 1 for task in best[1]):
-            return Preemption([cluster.types[ask.gpu_type][best[0][-1]]], best[1])
+        best = _first_host(cluster, ask, ranking, stage)
+        if best is None or all(len(task.hosts) == 1 for task in best.victims):
+            return best
     return _find_for_gang(Search(cluster, ask, ranking, stage))
+
+
+def _first_host(cluster: Cluster, ask: Ask, ranking: Ranking, stage: str) -> Preemption | None:
+    """Return the host that goes first for a task of one host, with its victims there."""
+    pools = cluster.pools_of(ask.gpu_type, ask.region)
+    tops = [ranking.best(pool, ask.cards, stage, ask.barred) for pool in pools]
+    best = min((top for top in tops if top is not None), key=lambda top: top[0], default=None)
+    return Preemption([cluster.types[ask.gpu_type][best[0][-1]]], best[1]) if best else None
 
 
 def find_beside(
@@ -337,7 +361,11 @@ def find_over_slice(
     cluster: Cluster, ask: Ask, ranking: Ranking, candidates: Iterable[Running]
 ) -> Preemption | None:
     """Plan a start by ending time slices: the longest runners first, as few of them as it takes."""
-    search = Search(cluster, ask, ranking, "guarantee")
+    if ask.host_num == 1 and ask.accepts is None and ask.caps.regions is None:
+        best = _first_host(cluster, ask, ranking, "slice")
+        if best is None or all(len(task.hosts) == 1 for task in best.victims):
+            return best
+    search = Search(cluster, ask, ranking, "slice")
     for task in candidates:
         hosts = [search.by_id.get(host_id) for host_id in task.hosts]
         if task.gpu_type == ask.gpu_type and any(host and search.accepts(host) for host in hosts):

@@ -8,7 +8,7 @@ from jobs.scheduling.cluster_state import Cluster, Host
 from jobs.scheduling.fair import Accounts
 from jobs.scheduling.order import Group, Line, Queue
 from jobs.scheduling.placement import Ask, Size
-from jobs.scheduling.preemption import Preemption, Ranking, is_protected, protected_until
+from jobs.scheduling.preemption import Preemption, Ranking, is_protected
 from jobs.scheduling.reservation import Binder, Binding, Bound, Gathering, ends_at
 from jobs.scheduling.types import (
     Claim,
@@ -197,7 +197,7 @@ class Work:
         for task in self.cluster.running.values():
             if not task.pull_up or task.keeping or self.cluster.is_high(task):
                 continue
-            over_at = max(task.started + self.policy.slice_s, protected_until(task, self.now, self.policy))
+            over_at = self.ranking.over_at(task)
             if over_at <= self.now:
                 found.append(task)
             else:

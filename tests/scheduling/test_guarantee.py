@@ -438,3 +438,14 @@ class TestHeldCards:
             claim("a", h1=8, made_at=NOW),
         ]
         assert list(decide_on(*rows, now=NOW + 1).starts["a"]) == ["h2"]
+
+
+def test_a_gang_of_another_region_is_no_place_for_a_task_of_this_one() -> None:
+    hosts = [host("h1"), host("g1").at("GZ")]
+    gang = elastic("gang", h1=4, g1=8)
+    single = elastic("single", started=9000, h1=4)
+
+    plan = decide_on(*hosts, gang, single, task("a").high().asks(8).within("SZ"), now=NOW)
+
+    assert plan.claims == {"a": {"h1": 8}}
+    assert plan.evicted.keys() == {"gang", "single"}

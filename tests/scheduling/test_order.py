@@ -191,6 +191,33 @@ class TestRoundRobin:
         ]
         assert decide_on(*rows, now=NOW, elastic_order="round_robin").evicted == {"r2": "slice"}
 
+    def test_a_slice_of_another_region_does_not_end(self) -> None:
+        rows = [
+            host("h1"),
+            host("g1").at("GZ"),
+            task("longest").on(h1=8).since(0).with_(pull_up=True),
+            task("long").on(g1=8).since(5).with_(pull_up=True),
+            task("w").asks(8).within("GZ").at(NOW - 10),
+        ]
+        plan = decide_on(*rows, now=NOW, elastic_order="round_robin")
+
+        assert plan.evicted == {"long": "slice"}
+        assert plan.claims == {"w": {"g1": 8}}
+
+    def test_the_slice_of_a_gang_ends_for_one_host_of_it(self) -> None:
+        rows = [
+            host("h1"),
+            host("h2"),
+            task("gang").gang(2, 6).on(h1=6, h2=6).since(0).with_(pull_up=True),
+            task("one").on(h2=1).since(1).with_(pull_up=True),
+            task("x").high().on(h1=1),
+            task("w").asks(8).at(NOW - 10),
+        ]
+        plan = decide_on(*rows, now=NOW, elastic_order="round_robin")
+
+        assert plan.evicted == {"gang": "slice", "one": "slice"}
+        assert plan.claims == {"w": {"h2": 8}}
+
     def test_the_cards_of_an_ended_slice_are_held_for_whom_it_ended(self) -> None:
         held = claim("w", h1=8, made_at=NOW)
         held.values["task_class"] = "elastic"

@@ -26,7 +26,11 @@ jobs = st.fixed_dictionaries(
         "pull_up": st.booleans(),
         "checkpoint_s": st.sampled_from((0, 0, 300)),
     },
-    optional={"time_limit_s": st.integers(1, 2500), "retry_limit": st.integers(0, 2)},
+    optional={
+        "time_limit_s": st.integers(1, 2500),
+        "retry_limit": st.integers(0, 2),
+        "region": st.sampled_from(("sz", "gz")),
+    },
 )
 policies = st.fixed_dictionaries(
     {},

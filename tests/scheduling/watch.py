@@ -1,16 +1,18 @@
 """A simulator that checks, at every pass, what must hold after every event."""
 
 import copy
+import dataclasses
 import itertools
 from collections import Counter, defaultdict
 from typing import Any
 
+from jobs.scheduling.cluster_state import Host
 from jobs.scheduling.decide import run, work_on
 from jobs.scheduling.explain import explain
+from jobs.scheduling.job import Setup
 from jobs.scheduling.reasons import Reason
 from jobs.scheduling.simulate import Simulator
 from jobs.scheduling.types import Evict, HostCards, Plan, Running, Snapshot, Waiting
-from jobs.scheduling.workload import Setup
 
 LEAVING = Reason("leaving", {"cards": 0, "missing": 0})
 
@@ -24,7 +26,7 @@ class Watched(Simulator):
         self.same_plan = same_plan
 
     def _pass(self) -> None:
-        before = self.snapshot()
+        before = snapshot(self)
         accounts = copy.deepcopy(self.accounts)
         super()._pass()
         plan = self.plans[-1]
@@ -36,6 +38,7 @@ class Watched(Simulator):
                 "the state that is kept between passes says something else than the snapshot"
             )
         one_verdict_each(before, plan, explain(work, before))
+        places_are_as_asked(before, plan)
         only_who_may_be_evicted_is(before, plan)
         if self.policy.head_of_line != "reserve" and not self.reservations:  # else hosts are barred to some
             no_victim_can_be_spared(before, plan, self.policy.plan_lapse_s)
@@ -113,6 +116,41 @@ class Watched(Simulator):
                 assert last - first >= 3600
 
 
+def snapshot(simulator: Simulator) -> Snapshot:
+    """Return the state as a snapshot; what was used in the past stays in `accounts`."""
+    cluster = simulator.cluster
+    running = [
+        dataclasses.replace(
+            task,
+            task_class="high" if cluster.is_high(task) else "elastic",
+            leaving_since=cluster.leaving.get(task.id),
+        )
+        for task in cluster.running.values()
+    ]
+    return dataclasses.replace(
+        simulator.names_only(),
+        hosts=tuple(_row(host) for hosts in cluster.types.values() for host in hosts.values()),
+        waiting=tuple(simulator.queue.tasks.values()),
+        running=tuple(running),
+        quotas=tuple(row for rows in cluster.ledger.rows.values() for row in rows.values()),
+        claims=tuple(cluster.claims.values()),
+        reservations=tuple(simulator.reservations),
+        high_unlimited=cluster.ledger.high_unlimited,
+    )
+
+
+def _row(host: Host) -> HostCards:
+    return HostCards(
+        host=host.id,
+        region=host.region,
+        gpu_type=host.gpu_type,
+        total=host.total,
+        free_numbers=tuple(host.numbers),
+        state=host.state,
+        offers=host.offers,
+    )
+
+
 def one_verdict_each(before: Snapshot, plan: Plan, reasons: Any) -> None:
     """Every waiting task has a start or a reason, and none has both; every reason can be said."""
     started = [start.task for start in plan.starts]
@@ -121,6 +159,22 @@ def one_verdict_each(before: Snapshot, plan: Plan, reasons: Any) -> None:
     for reason in reasons.values():
         assert reason.sentence
         assert reason.advice
+
+
+def places_are_as_asked(before: Snapshot, plan: Plan) -> None:
+    """Starts and claims have the type, region, number of hosts and cards that the task asks."""
+    waiting = {task.id: task for task in before.waiting}
+    rows = {(row.host, row.gpu_type): row for row in before.hosts}
+    given = [(s.task, s.gpu_type, {h: len(numbers) for h, numbers in s.numbers.items()}) for s in plan.starts]
+    given += [(claim.task, claim.gpu_type, dict(claim.hosts)) for claim in plan.claims]
+    for task_id, gpu_type, hosts in given:
+        task = waiting[task_id]
+        assert gpu_type in task.gpu_types
+        assert list(hosts.values()) == [task.host_gpu_num] * task.host_num
+        for host in hosts:
+            row = rows[host, gpu_type]
+            assert row.state == "ready"
+            assert task.region in (None, row.region)
 
 
 def only_who_may_be_evicted_is(before: Snapshot, plan: Plan) -> None:
