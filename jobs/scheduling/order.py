@@ -79,8 +79,10 @@ class Group:
     def forget(self) -> None:
         """Forget what the last pass noted."""
         self.cause = None
-        self.partly.clear()
-        self.single.clear()
+        if self.partly:
+            self.partly.clear()
+        if self.single:
+            self.single.clear()
 
 
 def waits_since(task: Waiting) -> float:

@@ -1,7 +1,7 @@
 """Whom to evict for a task: rank the hosts, plan first, and give back every victim that can be spared."""
 
 import heapq
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass
 
@@ -64,9 +64,9 @@ class Ranking:
     def __init__(self, now: float, policy: Policy) -> None:
         self.now = now
         self.policy = policy
-        self._victims: dict[tuple[int, int, str], tuple[int, list[Victim]]] = {}
+        self._victims: dict[str, dict[Host, tuple[int, list[Victim]]]] = defaultdict(dict)  # by stage
         self._heaps: dict[tuple[Pool, int, str], _HostHeap] = {}
-        self._alone: dict[tuple[int, int, int, str], tuple[int, Judged | None]] = {}
+        self._alone: dict[tuple[Host, int, str], tuple[int, Judged | None]] = {}
 
     def allows(self, task: Running, stage: str) -> bool:
         """Say whether the stage may evict the task."""
@@ -82,8 +82,7 @@ class Ranking:
 
     def victims(self, host: Host, stage: str) -> list[Victim]:
         """Return whom the stage may evict on the host, the first to go first."""
-        key = (host.gpu_type, host.id, stage)
-        known = self._victims.get(key)
+        known = self._victims[stage].get(host)
         if known is not None and known[0] == host.turnover:
             return known[1]
         now, order = self.now, "longest_slice" if stage == "slice" else self.policy.victim_order
@@ -92,7 +91,7 @@ class Ranking:
             for task in host.victims
             if self.allows(task, stage)
         )
-        self._victims[key] = (host.turnover, ranked)
+        self._victims[stage][host] = (host.turnover, ranked)
         return ranked
 
     def best(self, pool: Pool, cards: int, stage: str, barred: frozenset[int]) -> Judged | None:
@@ -104,7 +103,7 @@ class Ranking:
 
     def alone(self, host: Host, cards: int, stage: str) -> Judged | None:
         """Return the host's rank and its victims where nobody else is evicted for the task."""
-        key = (host.gpu_type, host.id, cards, stage)
+        key = (host, cards, stage)
         known = self._alone.get(key)
         if known is None or known[0] != host.version:
             known = self._alone[key] = host.version, self.judge(host, cards, stage)
@@ -153,30 +152,27 @@ class _HostHeap:
         self._cards = cards
         self._stage = stage
         # A host's rank, the version of the host that it is of, and its victims: None while it is a lower bound.
-        self._heap = [bound for host in pool.hosts.values() if (bound := self._bound(ranking, host))]
+        self._heap = self._bounds(ranking, pool.hosts.values())
         heapq.heapify(self._heap)
         self._seen = len(pool.changed)
 
-    def _bound(self, ranking: Ranking, host: Host) -> _Ranked | None:
-        """Return a lower bound of the host's rank, None where it cannot make room."""
-        need = self._cards - host.soon
-        if need <= 0 or need > host.soft:
-            return None
-        victims = ranking.victims(host, self._stage)
-        if not victims:
-            return None
-        full = host.soft >= host.total
-        first = (False, 0, 0) if self._stage == "slice" else (full, 0, need)
-        return (*first, (victims[0][0],), host.id), host.version, None
+    def _bounds(self, ranking: Ranking, hosts: Iterable[Host]) -> list[_Ranked]:
+        """Return a lower bound of the rank of each host that may make room."""
+        cards, stage, slices = self._cards, self._stage, self._stage == "slice"
+        found: list[_Ranked] = []
+        for host in hosts:
+            need = cards - host.soon
+            if 0 < need <= host.soft and host.pool is not None and (victims := ranking.victims(host, stage)):
+                first = (False, 0, 0) if slices else (host.soft >= host.total, 0, need)
+                found.append(((*first, (victims[0][0],), host.id), host.version, None))
+        return found
 
     def best(self, ranking: Ranking, barred: frozenset[int]) -> Judged | None:
         """Return the host that goes first, with its victims, the barred ones apart."""
         changed, heap = self._pool.changed, self._heap
         if self._seen < len(changed):
-            for host in set(changed[self._seen :]):
-                bound = self._bound(ranking, host) if host.pool is not None else None
-                if bound:
-                    heapq.heappush(heap, bound)
+            for bound in self._bounds(ranking, set(changed[self._seen :])):
+                heapq.heappush(heap, bound)
             self._seen = len(changed)
         aside: list[_Ranked] = []
         found = None

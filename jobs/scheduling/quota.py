@@ -111,6 +111,8 @@ class Ledger:
             return FREE if self.high_unlimited else NOTHING
         used = self.high[business, gpu_type]
         overall = rows.get(_EVERYWHERE)
+        if overall and len(rows) == 1:
+            return Caps(overall.cards - used[_EVERYWHERE])
         total = overall.cards - used[_EVERYWHERE] if overall else UNLIMITED
         regions = {region: row.cards - used[region] for region, row in rows.items() if region is not None}
         return Caps(total, regions or None, UNLIMITED if overall else 0)
