@@ -9,7 +9,7 @@ from jobs.scheduling import claims
 from jobs.scheduling.cluster_state import Cluster
 from jobs.scheduling.explain import explain
 from jobs.scheduling.fair import Accounts
-from jobs.scheduling.order import FairWalk, Queue, walk
+from jobs.scheduling.order import Queue, elastic_turns, walk
 from jobs.scheduling.serve import quota_passer, serve, serve_autos, try_elastic, try_high, waits_already
 from jobs.scheduling.types import Plan, Policy, Snapshot
 from jobs.scheduling.work import Work
@@ -85,12 +85,7 @@ def run(work: Work) -> Plan:
 
     # 6. Elastic tasks take what is free: those that waited too long first, the others by the policy's order.
     claims.settle_elastic(work)
-    elastic = queue.of_phase("elastic")
-    if policy.elastic_order == "fair_share":
-        serve(work, walk([group for group in elastic if group.aged], waits_already), try_elastic)
-        serve(work, FairWalk(queue, work.accounts, now), try_elastic)
-    else:
-        serve(work, walk(elastic, waits_already), try_elastic)
+    serve(work, elastic_turns(queue, work.accounts, now, waits_already), try_elastic)
 
     # 7. When time alone may change what was decided.
     work.wake(queue.next_edge())

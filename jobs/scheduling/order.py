@@ -104,15 +104,29 @@ _shape_of: Callable[[Waiting], Shape] = attrgetter(
 class _Home:
     """Where the tasks of one shape stand in one phase: the young ones and the aged."""
 
-    __slots__ = ("ages", "by_time", "groups", "order")
+    __slots__ = ("_groups", "ages", "by_time", "order", "phase", "shape")
 
-    def __init__(self, phase: Phase, order: str, task: Waiting, shape: Shape, policy: Policy) -> None:
+    def __init__(self, phase: Phase, order: str, shape: Shape, policy: Policy) -> None:
+        self.phase = phase
         self.order = order
+        self.shape = shape
         self.by_time = (
             order in BY_TIME
         )  # its entries stand by first submission, or in places that others had so
         self.ages = policy.aging_s > 0 and order not in ("priority", "submission")
-        self.groups = tuple(Group(phase, task, shape, aged=aged) for aged in (False, True))
+        self._groups: list[Group | None] = [None, None]  # young, aged
+
+    def group(self, task: Waiting, *, aged: bool) -> Group:
+        """Return the group of the task."""
+        group = self._groups[aged]
+        if group is None:
+            group = self._groups[aged] = Group(self.phase, task, self.shape, aged=aged)
+        return group
+
+    @property
+    def groups(self) -> list[Group]:
+        """Return those that have or had tasks, the young before the aged."""
+        return [group for group in self._groups if group is not None]
 
 
 class Queue:
@@ -211,10 +225,11 @@ class Queue:
         """Return when the first task becomes aged; none of a group waits since before the first was submitted."""
         first = NEVER
         for home in chain.from_iterable(self._homes.values()):
-            for entry in home.groups[False].entries if home.ages else ():
-                if home.by_time and entry[0] >= first:
-                    break
-                first = min(first, waits_since(entry[3]))
+            for group in home.groups if home.ages else ():
+                for entry in () if group.aged else group.entries:
+                    if home.by_time and entry[0] >= first:
+                        break
+                    first = min(first, waits_since(entry[3]))
         return first + self.policy.aging_s
 
     def of_phase(self, phase: Phase) -> list[Group]:
@@ -252,7 +267,7 @@ class Queue:
                     aged = now >= edge
                     if self._edges is not None:
                         self._put_edge(edge, task_id)
-                group = home.groups[aged]
+                group = home.group(task, aged=aged)
                 if not group.entries:
                     self.groups[group.phase, aged, shape] = group
                     group.limited = False
@@ -281,7 +296,7 @@ class Queue:
             "elastic": (elastic,),
             "auto": (("auto", "submission"), elastic),
         }
-        found = tuple(_Home(phase, order, task, shape, self.policy) for phase, order in phases[task.wanted])
+        found = tuple(_Home(phase, order, shape, self.policy) for phase, order in phases[task.wanted])
         self._homes[shape] = found
         return found
 
@@ -423,3 +438,15 @@ class FairWalk:
     def _business_key(self, business: int) -> tuple[float, float, int, int]:
         """Return the business's use and the next task of its user of least use."""
         return (self._accounts.read(business, None, self._now), *self._users[business][0][1:3], business)
+
+
+def elastic_turns(
+    queue: Queue, accounts: Accounts, now: float, passes_over: Callable[[Group, Waiting], bool]
+) -> Iterator[Turn]:
+    """Give the elastic tasks in the policy's order; with fair share those that waited too long go first."""
+    groups = queue.of_phase("elastic")
+    if queue.policy.elastic_order != "fair_share":
+        yield from walk(groups, passes_over)
+        return
+    yield from walk([group for group in groups if group.aged], passes_over)
+    yield from FairWalk(queue, accounts, now)

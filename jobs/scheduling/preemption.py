@@ -86,11 +86,10 @@ class Ranking:
         if known is not None and known[0] == host.turnover:
             return known[1]
         now, order = self.now, "longest_slice" if stage == "slice" else self.policy.victim_order
-        ranked = sorted(
-            (victim_key(task, now, order), task.hosts[host.id], task)
-            for task in host.victims
-            if self.allows(task, stage)
-        )
+        allowed = host.victims if stage == "guarantee" else [t for t in host.victims if self.allows(t, stage)]
+        ranked = [(victim_key(task, now, order), task.hosts[host.id], task) for task in allowed]
+        if len(ranked) > 1:
+            ranked.sort()
         self._victims[stage][host] = (host.turnover, ranked)
         return ranked
 
@@ -155,6 +154,7 @@ class _HostHeap:
         self._heap = self._bounds(ranking, pool.hosts.values())
         heapq.heapify(self._heap)
         self._seen = len(pool.changed)
+        self._top: Judged | None = None  # what came first last time; it stands until cards change hands
 
     def _bounds(self, ranking: Ranking, hosts: Iterable[Host]) -> list[_Ranked]:
         """Return a lower bound of the rank of each host that may make room."""
@@ -170,6 +170,8 @@ class _HostHeap:
     def best(self, ranking: Ranking, barred: frozenset[int]) -> Judged | None:
         """Return the host that goes first, with its victims, the barred ones apart."""
         changed, heap = self._pool.changed, self._heap
+        if self._seen == len(changed) and self._top is not None and self._top[0][-1] not in barred:
+            return self._top
         if self._seen < len(changed):
             for bound in self._bounds(ranking, set(changed[self._seen :])):
                 heapq.heappush(heap, bound)
@@ -191,6 +193,7 @@ class _HostHeap:
                 heapq.heappop(heap)
         for item in aside:
             heapq.heappush(heap, item)
+        self._top = None if aside else found
         return found
 
 

@@ -44,7 +44,7 @@ class Gathering:
     def __init__(self, cluster: Cluster, now: float) -> None:
         self._cluster = cluster
         self._now = now
-        self._judged: dict[tuple[Pool, int, int, Phase], tuple[int, Judged]] = {}
+        self._judged: dict[tuple[Pool, int, Phase], tuple[int, Judged]] = {}
 
     def soonest(self, task: Waiting, phase: Phase, bound: "Bound") -> Binding | None:
         """Return the hosts where the task can start first of all its types; None where it never can."""
@@ -72,13 +72,14 @@ class Gathering:
 
     def _best_of(self, pool: Pool, task: Waiting, phase: Phase) -> Judged:
         """Return the pool's hosts that come first for a task of this size; known until its cards change hands."""
-        key = (pool, task.host_gpu_num, task.host_num, phase)
+        key = (pool, task.host_gpu_num, phase)
         known = self._judged.get(key)
         if known is None or known[0] != len(pool.changed):
             hosts = (host for host in pool.hosts.values() if host.total >= task.host_gpu_num)
             judged = self._judge(hosts, task.host_gpu_num, phase)
-            known = self._judged[key] = len(pool.changed), heapq.nsmallest(task.host_num, judged)
-        return known[1]
+            judged.sort()
+            known = self._judged[key] = len(pool.changed), judged
+        return known[1][: task.host_num]
 
     def _judge(self, hosts: Iterable[Host], cards: int, phase: Phase) -> Judged:
         return [
