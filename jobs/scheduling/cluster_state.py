@@ -314,15 +314,23 @@ class Cluster:
             for pool in regions.values():
                 pool.changed.clear()
 
-    def give_up_on(self, told_before: float) -> None:
-        """Stop counting on the cards of those who were told to stop so long ago and are still there."""
+    def give_up_on(self, told_before: float) -> float:
+        """Stop counting on the cards of those who were told to stop so long ago and are still there.
+
+        Return when the next one was told, infinity where nobody else is leaving.
+        """
+        next_told = float("inf")
         for task_id, since in self.leaving.items():
-            if since > told_before or task_id in self.stuck:
+            if task_id in self.stuck:
+                continue
+            if since > told_before:
+                next_told = min(next_told, since)
                 continue
             self.stuck.add(task_id)
             for host, cards in self.hosts_of(self.running[task_id]):
                 host.coming -= cards
                 host.update()
+        return next_told
 
     def promote(self, task: Running) -> None:
         """Turn a running elastic task high, in place."""

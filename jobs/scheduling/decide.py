@@ -60,7 +60,7 @@ def run(work: Work) -> Plan:
     queue.advance(now)
     work.wake(queue.rank_priorities(now))
     cluster.begin()
-    cluster.give_up_on(now - policy.plan_lapse_s)
+    work.wake(cluster.give_up_on(now - policy.plan_lapse_s) + policy.plan_lapse_s)
 
     # 2. Draining hosts are cleared of elastic tasks.
     for gpu_type, host_id in sorted(cluster.draining):

@@ -449,3 +449,11 @@ def test_a_gang_of_another_region_is_no_place_for_a_task_of_this_one() -> None:
 
     assert plan.claims == {"a": {"h1": 8}}
     assert plan.evicted.keys() == {"gang", "single"}
+
+
+def test_the_pass_wakes_when_a_leaver_should_be_gone() -> None:
+    leaver = elastic("e", h1=8).with_(leaving_since=NOW - 20)
+
+    plan = decide_on(host("h1"), leaver, now=NOW, plan_lapse_s=120)
+
+    assert plan.plan.wake_at == NOW + 100
