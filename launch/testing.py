@@ -22,6 +22,7 @@ CHECKS = {
     "djlint format": ["djlint", "--check", "--quiet", "templates"],
     "migrations": ["django", "makemigrations", "--check", "--dry-run"],
 }
+RECORDED = "TAIJI_SHARED"  # where recorded work lies, for the tests and benchmarks that use it
 RULES = ["-p", "launch.pytest_rules"]
 SHARED = ["-n", "2"]
 
@@ -55,7 +56,7 @@ def main(arguments: list[str]) -> int:
     chosen = [argument for argument in arguments if argument != "--no-skips"]
     say = Progress()
     install.ensure(say, dev=True)
-    _bring_chromium(say)
+    _bring_programs(say)
     pytest = ["pytest", *RULES, *(["--no-skips"] if strict else [])]
     with tempfile.TemporaryDirectory(prefix="taiji-test-") as data:
         env = environment(data)
@@ -81,7 +82,8 @@ def _run_all(pytest: list[str], env: dict[str, str]) -> int:
 
 def environment(data: str) -> dict[str, str]:
     """Return an environment with throw-away secrets, and without settings of a product that is in use."""
-    env = {name: value for name, value in os.environ.items() if not name.startswith("TAIJI_")}
+    kept = {name: value for name, value in os.environ.items() if name == RECORDED}
+    env = {name: value for name, value in os.environ.items() if not name.startswith("TAIJI_")} | kept
     for name in ("DATABASE_URL", "REDIS_URL", "DJANGO_SETTINGS_MODULE"):
         env.pop(name, None)
     return env | {
@@ -93,20 +95,53 @@ def environment(data: str) -> dict[str, str]:
     }
 
 
-def _bring_chromium(say: Progress) -> None:
-    """Install Chromium and a Chinese font where that is possible; without them browser tests are skipped."""
-    if shutil.which("chromium") and _has_chinese_font():
+@dataclass(frozen=True, slots=True)
+class Needed:
+    """What some tests use of Debian's packages."""
+
+    name: str
+    packages: tuple[str, ...]
+    programs: tuple[str, ...]
+    tests: str  # that are skipped without it
+    font: bool = False
+
+    def there(self) -> bool:
+        """Return whether it is installed."""
+        return all(map(shutil.which, self.programs)) and (not self.font or _has_chinese_font())
+
+
+NEEDED = (
+    Needed(
+        name="Chromium with the font WenQuanYi Micro Hei",
+        packages=("chromium", "fonts-wqy-microhei"),
+        programs=("chromium",),
+        tests="tests of pages in a browser",
+        font=True,
+    ),
+    Needed(
+        name="Podman",
+        packages=("podman", "runc", "conmon", "busybox-static"),
+        programs=("podman", "runc", "conmon", "busybox"),
+        tests="tests of containers",
+    ),
+)
+
+
+def _bring_programs(say: Progress) -> None:
+    """Install what is missing where that is possible; without it some tests are skipped."""
+    missing = [needed for needed in NEEDED if not needed.there()]
+    if not missing:
         return
     if os.getuid() != 0 or not shutil.which("apt-get"):
-        warn("Chromium or the font WenQuanYi Micro Hei is missing: install the packages chromium and")
-        warn("fonts-wqy-microhei; until then the tests of pages in a browser are skipped.")
+        for needed in missing:
+            named = ", ".join(needed.packages)
+            warn(f"{needed.name} is missing: install the packages {named}; until then the {needed.tests}")
+            warn("are skipped.")
         return
-    say("Installing Chromium and a Chinese font with apt-get")
+    say(f"Installing {' and '.join(needed.name for needed in missing)} with apt-get")
+    packages = [package for needed in missing for package in needed.packages]
     env = os.environ | {"DEBIAN_FRONTEND": "noninteractive"}
-    for command in (
-        ["update"],
-        ["install", "-y", "--no-install-recommends", "chromium", "fonts-wqy-microhei"],
-    ):
+    for command in (["update"], ["install", "-y", "--no-install-recommends", *packages]):
         done = subprocess.run(["apt-get", "-q", *command], env=env, capture_output=True, text=True)
         if done.returncode != 0:
             raise Refusal(f"apt-get {command[0]} failed: {done.stderr.strip().splitlines()[-1:]}")

@@ -103,6 +103,11 @@ class _Speaker:
                 return Reason("evict_delay", {"at": cause.detail})
             case "quota":
                 return self._quota(task)
+            case "quota_kept":
+                return Reason(
+                    "quota_kept",
+                    {**self._asked(task), "business": self._business(task), "head": int(cause.detail)},
+                )
             case "elastic_cap":
                 ledger = self.cluster.ledger
                 caps = [
@@ -161,7 +166,8 @@ class _Speaker:
         need, hosts = task.host_gpu_num, task.host_num
         sight = self._sight(task)
         if sight.total.at_least(need) < hosts:
-            return Reason("no_host", {**asked, "hosts": sight.total.at_least(need)})
+            code = self._lacking(task) if self._whole(task).total.at_least(need) >= hosts else "no_host"
+            return Reason(code, {**asked, "hosts": sight.total.at_least(need)})
         if high and self.work.bound and sight.reach.at_least(need) >= hosts:
             return Reason("reserved", {**asked, "bound": sum(row.cards for row in self.work.reservations)})
         held = sight.unclaimed.sum - sight.room.sum
@@ -172,6 +178,23 @@ class _Speaker:
         numbers |= {"largest": counted.most, "fitting": counted.at_least(need)}
         code = "no_room" if high else "no_cards"
         return Reason(code if hosts == 1 else f"{code}_gang", {**asked, **numbers})
+
+    def _lacking(self, task: Waiting) -> str:
+        """Return the reason for hosts that are large enough but do not offer what the task needs."""
+        if task.needs.endswith("_ceph"):
+            return "no_ceph"
+        return "no_container" if task.needs == "container" else "no_process"
+
+    def _whole(self, task: Waiting) -> "_Sight":
+        """Return what all hosts hold that are not avoided, whatever they offer."""
+        passed_over = avoided(self.cluster, task)
+        sight = _Sight()
+        for gpu_type in task.gpu_types:
+            for pool in self.cluster.pools_of(gpu_type, task.region):
+                for host in pool.hosts.values():
+                    if host.id not in passed_over:
+                        sight.see(host)
+        return sight
 
     def _sight(self, task: Waiting) -> "_Sight":
         # Of those that avoid hosts the size counts too: it says whether enough others are left.

@@ -13,9 +13,17 @@ SENTENCES: dict[str, str] = {
     "quota": "asks {cards} {type}; {business} holds {used} of its {limit} with high tasks",
     "quota_over": "{business} holds {used} {type} with high tasks, its quota is {limit}: over by {over}",
     "quota_region": "asks {cards} {type}; {business} may take {left} more, but not enough in one region",
+    "quota_kept": "asks {cards} {types}; what {business} may still take is kept for its task {head}, which waited "
+    "longer",
     "elastic_cap": "asks {cards} {types}; {business} or its user may take {left} more with elastic tasks",
     "no_host": "asks {host_num} × {per_host} {types}; no usable host even after eviction: {hosts} have so "
     "many cards",
+    "no_container": "asks {host_num} × {per_host} {types} and names an image; {hosts} hosts that can run containers "
+    "have so many cards",
+    "no_process": "asks {host_num} × {per_host} {types} and names no image; {hosts} hosts that run plain processes "
+    "have so many cards",
+    "no_ceph": "asks {host_num} × {per_host} {types} and private ceph; {hosts} hosts that can mount it have so many "
+    "cards",
     "no_cards": "asks {per_host} {types} on one host; {free} are free, the largest host has {largest}",
     "no_cards_gang": "asks {host_num} hosts with {per_host} {types} each; {free} are free, {fitting} hosts "
     "have enough",
@@ -45,8 +53,12 @@ _ADVICE: dict[str, tuple[Advice, str]] = {
     "quota": ("change", "submit it as elastic or auto, ask fewer cards, or stop a task of the business"),
     "quota_over": ("ask", "the quota was lowered: ask for more, or wait until tasks of the business end"),
     "quota_region": ("change", "ask fewer cards, or name a region with quota left"),
+    "quota_kept": ("change", "submit it as elastic or auto, or wait until that task has started"),
     "elastic_cap": ("wait", "the cap frees as elastic tasks of the business or the user end"),
     "no_host": ("change", "ask fewer cards on one host, or name more GPU types"),
+    "no_container": ("ask", "ask operators for a container engine on more hosts, or name more GPU types"),
+    "no_process": ("change", "name a container image"),
+    "no_ceph": ("ask", "ask operators for a ceph client on more hosts, or name more GPU types"),
     "no_cards": ("change", "ask fewer cards on one host, or name more GPU types"),
     "no_cards_gang": ("change", "ask fewer hosts, or name more GPU types"),
     "no_room": ("change", "ask fewer cards on one host, or name more GPU types"),

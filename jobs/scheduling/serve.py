@@ -42,7 +42,10 @@ def waits_already(group: Group, task: Waiting) -> bool:
 
 
 def quota_passer(work: Work) -> Callable[[Group, Waiting], bool]:
-    """Return a test that also passes over high tasks for whom their business has no quota left."""
+    """Return a test that also passes over high tasks for whom their business has no quota left.
+
+    Those that waited too long for it get their turn: quota may have to be kept for them.
+    """
     ledger = work.cluster.ledger
     if work.cluster.keepers:
         return waits_already  # the quota may be that of the business's own kept places
@@ -54,6 +57,8 @@ def quota_passer(work: Work) -> Callable[[Group, Waiting], bool]:
         for gpu_type in task.gpu_types:
             if ledger.high_caps(task.business, gpu_type).total >= cards:
                 return False
+        if work.is_aged(task):
+            return False
         group.note(task, Cause("quota", scope="owner"))
         return True
 
@@ -67,9 +72,30 @@ def try_high(work: Work, group: Group, task: Waiting) -> Cause | None:
         return Cause("behind", line.head.id)
     caps = high_types(work, task)
     if not caps:
-        return None if _end_kept_places(work, group, task) else Cause("quota", scope="owner")
+        return None if _end_kept_places(work, group, task) else _note_quota_head(work, task)
     cause = _place_high(work, group, task, caps)
     return cause if cause is None or cause.code == "kept_for_head" else _note_head(work, line, task, cause)
+
+
+def _note_quota_head(work: Work, task: Waiting) -> Cause:
+    """Keep quota for a task that waited too long for it, else smaller ones of its business always come first.
+
+    So aging bounds how many of them overtake it. It is no head of its line: no card is kept for it.
+    """
+    cards = task.host_num * task.host_gpu_num
+    ledger, heads = work.cluster.ledger, work.quota_heads
+    for gpu_type in task.gpu_types:
+        head = heads.get((task.business, gpu_type))
+        if head and ledger.high_caps(task.business, gpu_type).allows(task.region, cards):
+            return Cause("quota_kept", head.id, "owner")
+    if work.policy.aging_s > 0 and not work.is_aged(task):
+        work.wake(waits_since(task) + work.policy.aging_s)
+        return Cause("quota", scope="owner")
+    missing = {t: cards - ledger.high_caps(task.business, t).total for t in task.gpu_types}
+    possible = [t for t in task.gpu_types if ledger.high_use(task.business, t)[1] >= cards]
+    if work.is_aged(task) and possible:
+        heads.setdefault((task.business, min(possible, key=missing.__getitem__)), task)
+    return Cause("quota", scope="owner")
 
 
 def _end_kept_places(work: Work, group: Group, task: Waiting) -> bool:
@@ -102,7 +128,7 @@ def _end_kept_places(work: Work, group: Group, task: Waiting) -> bool:
 def try_auto(work: Work, group: Group, task: Waiting) -> Cause | None:
     """Try an auto task as a high one, on quota that no high task waits for; else it may run elastic."""
     caps = high_types(work, task, wanted_by_high(work))
-    return _place_high(work, group, task, caps) if caps else Cause("quota", scope="owner")
+    return _place_high(work, group, task, caps) if caps else _note_quota_head(work, task)
 
 
 def high_types(
@@ -114,9 +140,23 @@ def high_types(
     for gpu_type in work.types_of(task):
         caps = work.cluster.ledger.high_caps(task.business, gpu_type)
         total = cards + spared.get((task.business, gpu_type), 0)
-        if total <= caps.total and caps.allows(task.region, cards):
+        if (
+            total <= caps.total
+            and caps.allows(task.region, cards)
+            and _leaves_quota(work, task, gpu_type, cards)
+        ):
             found.append((gpu_type, caps))
     return found
+
+
+def _leaves_quota(work: Work, task: Waiting | Running, gpu_type: int, cards: int) -> bool:
+    """Say whether quota enough is left beside the task for the one of its business that it is kept for."""
+    head = work.quota_heads.get((task.business, gpu_type))
+    if head is None or head is task:
+        return True
+    caps = work.cluster.ledger.high_caps(task.business, gpu_type)
+    together = cards + head.host_num * head.host_gpu_num
+    return together <= caps.total and (head.region != task.region or caps.allows(task.region, together))
 
 
 def wanted_by_high(work: Work) -> dict[tuple[int, int], int]:
@@ -152,12 +192,15 @@ def serve_autos(work: Work) -> None:
 def _promote_before(work: Work, running: list[Running], place: tuple[float, int]) -> None:
     while running and (running[-1].submitted, running[-1].id) < place:
         task = running.pop()
-        if _may_promote(work, task):
+        evicted = task.id in work.cluster.leaving  # for an auto that came before it in line
+        if not evicted and _may_promote(work, task):
             work.promote(task)
 
 
 def _may_promote(work: Work, task: Running) -> bool:
     caps = work.cluster.ledger.high_caps(task.business, task.gpu_type)
+    if not _leaves_quota(work, task, task.gpu_type, task.cards):
+        return False
     if (
         caps.total < task.cards
         or task.cards + wanted_by_high(work)[task.business, task.gpu_type] > caps.total

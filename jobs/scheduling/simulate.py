@@ -1,25 +1,33 @@
-"""The simulator: recorded or invented work on a virtual clock, driven through the very same pass."""
+"""The simulator: recorded or invented work on a virtual clock, driven through the very same pass.
+
+Its gangs start whole and at once, so that `start_deadline_s` never comes; an attempt that is told to leave is gone
+`exit_s` later, whatever `exit_grace_s`; a host is lost when an event says so, whatever `lost_after_s`.
+"""
 
 import dataclasses
 import heapq
+from array import array
+from bisect import insort
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from operator import itemgetter
 from typing import Any, Literal
 
 from jobs.scheduling.cluster_state import Cluster, Host
 from jobs.scheduling.decide import run
 from jobs.scheduling.explain import explain
 from jobs.scheduling.fair import Accounts
+from jobs.scheduling.job import Attempt, Job, Setup
 from jobs.scheduling.order import Queue
 from jobs.scheduling.quota import Ledger
 from jobs.scheduling.reasons import Reason
-from jobs.scheduling.types import HostCards, Plan, Quota, Reservation, Snapshot, Waiting
+from jobs.scheduling.types import Plan, Quota, Reservation, Snapshot, Waiting
 from jobs.scheduling.work import Work
-from jobs.scheduling.workload import Attempt, Job, Setup
 
 AT_ONCE_S = 60.0  # a member that fails so soon after its start speaks against its host
 MOST_BACKOFF_S = 600.0
+NEVER = float("inf")
 BAD_CARD = ("broken", "external")
 
 
@@ -48,7 +56,9 @@ class Simulator:
         self.stopwatch = stopwatch
         self.watch = watch
         self.now = 0.0
-        self.cluster = Cluster(Ledger(setup.quotas, high_unlimited=not setup.quotas))
+        ledger = Ledger(setup.quotas, high_unlimited=not setup.quotas)
+        ledger.caps_elastic |= setup.capped  # a cap that comes later counts what started before it
+        self.cluster = Cluster(ledger)
         for row in setup.hosts:
             self.cluster.add_host(row)
         self.queue = Queue(self.policy)
@@ -56,13 +66,15 @@ class Simulator:
         self.reservations: list[Reservation] = []
         self.jobs: dict[int, Job] = {}
         self.evictions: list[Eviction] = []
-        self.pass_s: list[float] = []
+        self.pass_s = array("d")  # how long each pass took
         self.bad_cards: dict[int, set[int]] = defaultdict(set)  # host → numbers
         self.lost_since: dict[int, float] = {}
         self.strikes: dict[int, set[int]] = defaultdict(set)  # host → jobs that failed there at once
+        self._holders: dict[tuple[int, int | None, int], int] = {}  # shape → hosts that could hold it
         self._timers: list[tuple[float, int, str, tuple[int, int]]] = []
         self._timer_number = 0
-        self._wake_at = float("inf")
+        self._next_event = 0  # of the setup's
+        self._wake_at = NEVER
         self._happen: dict[str, Callable[[Any], None]] = {
             "submit": self._submit,
             "stop": self._stop,
@@ -76,25 +88,47 @@ class Simulator:
     # The clock
 
     def run(self) -> None:
-        """Let everything happen, up to the setup's end where it has one."""
-        events = iter(self.setup.events)
-        event = next(events, None)
-        while True:
-            at = min(self._timers[0][0] if self._timers else float("inf"), self._wake_at)
-            if event is not None:
-                at = min(at, event[0])
-            if at == float("inf") or (self.setup.until is not None and at > self.setup.until):
-                break
-            self.now = max(self.now, at)
-            self._let_end()
-            while event is not None and event[0] <= self.now:
-                self._happen[event[1]](event[2])
-                event = next(events, None)
-            self._let_end()
-            self._pass()
-        if self.setup.until is not None:
-            self.now = max(self.now, self.setup.until)
-        self._explain()
+        """Let everything happen, up to the setup's end where it has one, and say why the rest still waits."""
+        until = NEVER if self.setup.until is None else self.setup.until
+        while (at := self.next_at()) < NEVER and at <= until:
+            self.step()
+        if until < NEVER:
+            self.now = max(self.now, until)
+        self.explain()
+
+    def advance(self, until: float) -> None:
+        """Let everything happen that happens up to `until` (seconds), and let it be that time."""
+        while self.next_at() <= until:
+            self.step()
+        self.now = max(self.now, until)
+
+    def add(self, event: tuple[float, str, Any]) -> None:
+        """Let one thing more happen, now or later: after what was to happen at that time already."""
+        insort(self.setup.events, event, lo=self._next_event, key=itemgetter(0))
+
+    def next_at(self) -> float:
+        """Return when something happens next; infinity where nothing does."""
+        events, next_event = self.setup.events, self._next_event
+        event = events[next_event][0] if next_event < len(events) else NEVER
+        timer = self._timers[0][0] if self._timers else NEVER
+        return min(event, timer, self._wake_at)
+
+    def step(self) -> None:
+        """Let the next instant happen: ends before starts, then all events, then one pass."""
+        self.now = max(self.now, self.next_at())
+        self._let_end()
+        events = self.setup.events
+        while self._next_event < len(events) and events[self._next_event][0] <= self.now:
+            _, kind, what = events[self._next_event]
+            self._next_event += 1
+            self._happen[kind](what)
+        self._let_end()
+        self._pass()
+
+    @property
+    def over(self) -> int:
+        """Return how many jobs have ended for good."""
+        return len(self.jobs) - len(self.queue.tasks) - len(self.cluster.running)
 
     def _let_end(self) -> None:
         """Let the attempts end whose time has come: ends go before starts."""
@@ -114,21 +148,22 @@ class Simulator:
         work = self._work()
         plan = run(work)
         self.pass_s.append(self.stopwatch() - started)
-        self._wake_at = float("inf") if plan.wake_at is None else plan.wake_at
+        self._wake_at = NEVER if plan.wake_at is None else plan.wake_at
         if self.watch is not None:
             self.watch(self, plan)
         for start in plan.starts:
-            self._start(self.jobs[start.task], start.task_class, dict(start.numbers))
+            self._start(self.jobs[start.task], start.task_class, start.numbers)
         for eviction in plan.evictions:
             self.evictions.append(Eviction(self.now, eviction.task, eviction.for_task, eviction.rule))
             self._tell(self.jobs[eviction.task], "evicted")
         for promotion in plan.promotions:
-            self.jobs[promotion.task].task_class = "high"
+            job = self.jobs[promotion.task]
+            job.task_class, job.attempts[-1].promoted = "high", self.now
 
     def _work(self) -> Work:
         return Work(self.now, self.policy, self.cluster, self.queue, self.accounts, tuple(self.reservations))
 
-    def _explain(self) -> None:
+    def explain(self) -> None:
         """Give the jobs that still wait their reasons: another pass over the same state changes nothing."""
         if not self.queue.tasks:
             return
@@ -150,12 +185,12 @@ class Simulator:
     # Attempts
 
     def _start(
-        self, job: Job, task_class: Literal["high", "elastic"], cards: dict[int, tuple[int, ...]]
+        self, job: Job, task_class: Literal["high", "elastic"], cards: Mapping[int, tuple[int, ...]]
     ) -> None:
         self.queue.remove(job.id)
         job.state, job.task_class = "running", task_class
         job.waited += self.now - job.queued
-        job.attempts.append(Attempt(started=self.now, cards=cards))
+        job.attempts.append(Attempt(started=self.now, task_class=task_class, cards=cards))
         length = job.duration - job.done + (job.restart_s if len(job.attempts) > 1 else 0.0)
         if job.time_limit is not None and job.time_limit < length:
             self._at(self.now + job.time_limit, "time_limit", job.id, len(job.attempts))
@@ -217,7 +252,8 @@ class Simulator:
         if attempt.outcome == "succeeded":
             job.done = job.duration
             return
-        total = job.done + max(0.0, ran - (job.restart_s if len(job.attempts) > 1 else 0.0))
+        worked = max(0.0, ran - (job.restart_s if len(job.attempts) > 1 else 0.0))
+        total = min(job.duration, job.done + worked)  # on a lost host it may have been through long ago
         kept = total if not job.checkpoint_s else max(job.done, total // job.checkpoint_s * job.checkpoint_s)
         job.lost_card_s += job.cards * (ran - (kept - job.done))
         job.done = kept
@@ -261,22 +297,19 @@ class Simulator:
     def _submit(self, job: Job) -> None:
         self.jobs[job.id] = job
         job.queued = self.now
-        sizes = (
-            [
-                host.region == job.region or job.region is None
-                for host in self.cluster.types.get(gpu_type, {}).values()
-                if self._full_size(host) >= job.host_gpu_num
-            ]
-            for gpu_type in job.gpu_types
-        )
-        if any(sum(fits) >= job.host_num for fits in sizes):
+        if any(self._could_hold(t, job.region, job.host_gpu_num) >= job.host_num for t in job.gpu_types):
             self.queue.add(self.waiting(job), self.now)
         else:
             job.state, job.ended = "refused", self.now
             job.reason = Reason("refused", {"host_num": job.host_num, "per_host": job.host_gpu_num})
 
-    def _full_size(self, host: Host) -> int:
-        return host.total + len(self.bad_cards[host.id])
+    def _could_hold(self, gpu_type: int, region: int | None, cards: int) -> int:
+        """Return how many hosts have so many cards when all are there and well; asked once per shape."""
+        shape = (gpu_type, region, cards)
+        if shape not in self._holders:
+            rows = [row for row in self.setup.hosts if row.gpu_type == gpu_type and row.total >= cards]
+            self._holders[shape] = sum(region is None or row.region == region for row in rows)
+        return self._holders[shape]
 
     def _stop(self, job_id: int) -> None:
         job = self.jobs.get(job_id)
@@ -329,7 +362,7 @@ class Simulator:
             self.strikes.pop(host_id, None)
         for job in self._jobs_on(host_id):
             if state == "removed":
-                self._close(job, "lost")
+                self._close(job, job.attempts[-1].told_to_end_as or "lost")
             elif job.attempts[-1].overdue:
                 self._end(job, job.attempts[-1].overdue)
 
@@ -362,39 +395,3 @@ class Simulator:
 
     def _quota(self, row: Quota) -> None:
         self.cluster.ledger.set_row(row)
-
-    # For those who watch
-
-    def snapshot(self) -> Snapshot:
-        """Return the state as a snapshot; what was used in the past stays in `accounts`."""
-        cluster = self.cluster
-        running = [
-            dataclasses.replace(
-                task,
-                task_class="high" if cluster.is_high(task) else "elastic",
-                leaving_since=cluster.leaving.get(task.id),
-            )
-            for task in cluster.running.values()
-        ]
-        return dataclasses.replace(
-            self.names_only(),
-            hosts=tuple(_row(host) for hosts in cluster.types.values() for host in hosts.values()),
-            waiting=tuple(self.queue.tasks.values()),
-            running=tuple(running),
-            quotas=tuple(row for rows in cluster.ledger.rows.values() for row in rows.values()),
-            claims=tuple(cluster.claims.values()),
-            reservations=tuple(self.reservations),
-            high_unlimited=cluster.ledger.high_unlimited,
-        )
-
-
-def _row(host: Host) -> HostCards:
-    return HostCards(
-        host=host.id,
-        region=host.region,
-        gpu_type=host.gpu_type,
-        total=host.total,
-        free_numbers=tuple(host.numbers),
-        state=host.state,
-        offers=host.offers,
-    )

@@ -6,7 +6,7 @@ from typing import Literal
 
 from jobs.scheduling.cluster_state import Cluster, Host
 from jobs.scheduling.fair import Accounts
-from jobs.scheduling.order import Group, Line, Queue
+from jobs.scheduling.order import Group, Line, Queue, waits_since
 from jobs.scheduling.placement import Ask, Size
 from jobs.scheduling.preemption import Preemption, Ranking, is_protected
 from jobs.scheduling.reservation import Binder, Binding, Bound, Gathering, ends_at
@@ -53,6 +53,9 @@ class Work:
     started: set[int] = field(default_factory=set)
     wake_at: float = float("inf")
     lines: dict[Line, LineState] = field(default_factory=dict)
+    quota_heads: dict[tuple[int, int], Waiting] = field(
+        default_factory=dict
+    )  # by business and type: high tasks that quota is kept for
     misses: set[Hashable] = field(default_factory=set)  # what was looked for in vain, for whomever
     _asks: dict[Size, Ask] = field(default_factory=dict)
     wanted: dict[tuple[int, int], int] | None = (
@@ -143,6 +146,10 @@ class Work:
         self.accounts.end(task.business, task.user, task.cards, task.started, self.now)
         if self.binder:
             self.binder.count(task.business, task.gpu_type, task.hosts, ends_at(task, self.now))
+
+    def is_aged(self, task: Waiting) -> bool:
+        """Say whether the task waited so long that others go before it no more."""
+        return 0 < self.policy.aging_s <= self.now - waits_since(task)
 
     def types_of(self, task: Waiting) -> tuple[int, ...]:
         """Return the task's types in the order to try them."""

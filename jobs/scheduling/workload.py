@@ -1,97 +1,51 @@
-"""What a simulation works on: hosts, quotas and jobs, read from rows of tables or from a scenario."""
+"""Read what a simulation works on, hosts, quotas and jobs, from rows of tables or from a scenario."""
 
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 
 from jobs.scheduling import policy as policies
-from jobs.scheduling.reasons import Reason
-from jobs.scheduling.types import HostCards, Policy, Quota, Reservation, TaskClass
+from jobs.scheduling.job import Job, Setup
+from jobs.scheduling.types import HostCards, Policy, Quota, Reservation
 
 CLASSES = ("high", "elastic", "auto")
 PRIORITIES = {"low": 0, "medium": 1, "high": 2}
 HOST_STATES = ("ready", "cordoned", "draining", "lost", "removed")
 CARD_STATES = ("ok", "broken", "external")
 OUTCOMES = ("failed", "succeeded")
-
-
-@dataclass(slots=True, kw_only=True)
-class Attempt:
-    """One run of a job."""
-
-    started: float
-    cards: dict[int, tuple[int, ...]]  # host → numbers
-    ended: float | None = None
-    outcome: str | None = None
-    told_at: float | None = None  # when it was told to leave, and …
-    told_to_end_as: str = ""  # … what as
-    overdue: str = ""  # it ended as this while a host of it was lost: nobody knows yet
-
-
-@dataclass(slots=True, kw_only=True)
-class Job:
-    """A task of the simulation: what was submitted, and what became of it."""
-
-    id: int
-    name: str
-    business: int
-    user: int
-    wanted: TaskClass
-    host_num: int
-    host_gpu_num: int
-    gpu_types: tuple[int, ...]
-    any_type: bool = False
-    region: int | None = None
-    priority: int = 1
-    submitted: float
-    duration: float
-    time_limit: float | None = None
-    pull_up: bool = False
-    retry_limit: int = 0
-    exit_s: float = 0.0
-    restart_s: float = 0.0
-    checkpoint_s: float = 0.0
-
-    state: str = "queued"
-    task_class: TaskClass | None = None  # of its last attempt
-    attempts: list[Attempt] = field(default_factory=list)
-    evicted_at: list[float] = field(default_factory=list)
-    failures: int = 0
-    done: float = 0.0  # seconds of work that are kept
-    queued: float = 0.0
-    waited: float = 0.0
-    ended: float | None = None
-    lost_card_s: float = 0.0
-    avoid: frozenset[int] = frozenset()
-    reason: Reason | None = None
-
-    @property
-    def cards(self) -> int:
-        """Return all its cards."""
-        return self.host_num * self.host_gpu_num
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Setup:
-    """What a simulation starts from; events are (time, kind, what), in the order in which they happen."""
-
-    hosts: tuple[HostCards, ...]
-    quotas: tuple[Quota, ...]
-    policy: Policy
-    events: list[tuple[float, str, Any]]
-    until: float | None = None
-    capped: bool = False  # elastic caps stand in the quotas, or will
-    type_names: Mapping[int, str] = field(default_factory=dict)
-    host_names: Mapping[int, str] = field(default_factory=dict)
-    business_names: Mapping[int, str] = field(default_factory=dict)
+# What a job of a table may also say, in a column of its own or for every job at once.
+MORE_OF_A_JOB = (
+    "priority",
+    "region",
+    "pull_up",
+    "retry_limit",
+    "time_limit_s",
+    "exit_s",
+    "restart_s",
+    "checkpoint_s",
+)
+SUBMIT_KEYS = ("id", "business", "user", "class", "host_num", "host_gpu_num", "gpu_type", "duration_s")
+QUOTA_KEYS = ("business", "gpu_type", "region", "cards", "elastic_cards", "user_elastic_cards")
+EVENT_KEYS = {
+    "submit": (*SUBMIT_KEYS, *MORE_OF_A_JOB),
+    "stop": ("task",),
+    "host": ("host", "state"),
+    "quota": QUOTA_KEYS,
+    "card": ("host", "index", "state"),
+    "reservation": ("business", "gpu_type", "region", "cards", "from_s", "to_s"),
+    "report": ("task", "attempt", "host", "outcome"),
+}
+SCENARIO_KEYS = ("hosts", "quotas", "policy", "until", "events", "about", "expect")
 
 
 def number(value: Any, what: str) -> float:
-    """Return a number, whole where it is one; ValueError names what it should have been."""
+    """Return a finite number, 0 or more, whole where it is one; ValueError names what it should have been."""
     try:
         found = float(value)
     except (TypeError, ValueError):
         raise ValueError(f"{what} is a number, not {value!r}") from None
+    if not 0 <= found < float("inf"):
+        raise ValueError(f"{what} is a number, 0 or more, not {value!r}")
     return int(found) if found == int(found) else found
 
 
@@ -101,6 +55,14 @@ def whole(value: Any, what: str, least: int = 0) -> int:
     if found != int(found) or found < least:
         raise ValueError(f"{what} is a whole number, {least} or more, not {value!r}")
     return int(found)
+
+
+def truth(value: Any, what: str) -> bool:
+    """Return a yes or no, a word of it or the thing itself; ValueError says which words there are."""
+    word = str(value).strip().lower()
+    if word not in ("true", "false"):
+        raise ValueError(f"{what} is true or false, not {value!r}")
+    return word == "true"
 
 
 def one_of(value: Any, choices: Iterable[str], what: str) -> str:
@@ -135,21 +97,54 @@ class Names:
 class Reader:
     """Reads rows of hosts, quotas, jobs and events, each a mapping of column to value, into a setup."""
 
-    def __init__(self, hosts: Iterable[Mapping[str, Any]]) -> None:
+    def __init__(self) -> None:
         self.regions, self.types, self.businesses, self.users = Names(), Names(), Names(), Names()
         self.hosts, self.jobs = Names(), Names()
         self.offset: dict[int, int] = {}
-        self.rows = tuple(self._host(row) for row in hosts)
-        self.any_type = tuple(t for _, t in sorted((self.types.names[t], t) for t in self.types.names))
+        self.rows: list[HostCards] = []
+        self.any_type: tuple[int, ...] = ()
         self.quotas: list[Quota] = []
         self.events: list[tuple[float, str, Any]] = []
         self.reservations = 0
+        self.place = ""  # of the row that is being read
+
+    def rows_of(self, what: str, rows: Any) -> Iterator[Mapping[str, Any]]:
+        """Give the rows, and note the place of each for whoever finds a fault in it."""
+        if isinstance(rows, (str, Mapping)) or not isinstance(rows, Iterable):
+            raise ValueError(f"{what} is a list of rows, not {rows!r}")
+        for place, row in enumerate(rows, 1):
+            self.place = f"{what}, row {place}: "
+            if not isinstance(row, Mapping):
+                raise ValueError(
+                    f"a row names its values, as in {{host: h1, gpu_num: 8}}; this one is {row!r}"
+                )
+            yield row
+        self.place = ""
+
+    @contextmanager
+    def telling(self) -> Iterator[None]:
+        """Let a ValueError say in which row the fault is."""
+        try:
+            yield
+        except KeyError as error:
+            raise ValueError(f"{self.place}{error.args[0]} is missing") from error
+        except ValueError as error:
+            raise ValueError(f"{self.place}{error}") from error
+
+    def add_hosts(self, rows: Any) -> None:
+        """Read the hosts; they go before jobs, whose types may be any that there are."""
+        self.rows += [self._host(row) for row in self.rows_of("hosts", rows)]
+        self.any_type = tuple(t for _, t in sorted((self.types.names[t], t) for t in self.types.names))
+
+    def add_quotas(self, rows: Any) -> None:
+        """Read the quotas."""
+        self.quotas += [self.quota(row) for row in self.rows_of("quotas", rows)]
 
     def setup(self, policy: Policy, until: float | None = None) -> Setup:
         """Return what was read, the events by time and then in the order in which they stood."""
         given = [*self.quotas, *(what for _, kind, what in self.events if kind == "quota")]
         return Setup(
-            hosts=self.rows,
+            hosts=tuple(self.rows),
             quotas=tuple(self.quotas),
             policy=policy,
             events=sorted(self.events, key=lambda event: event[0]),
@@ -209,13 +204,13 @@ class Reader:
             host_num=whole(row.get("host_num", 1), "host_num", 1),
             host_gpu_num=whole(row.get("host_gpu_num", 1), "host_gpu_num", 1),
             gpu_types=types or self.any_type,
-            any_type=not types,
+            any_type=not types and len(self.any_type) > 1,  # of one type there is nothing to choose
             region=self.regions.id(row["region"]) if row.get("region") else None,
             priority=PRIORITIES[one_of(row.get("priority") or "medium", PRIORITIES, "priority")],
             submitted=at,
             duration=number(row["duration_s"], "duration_s"),
             time_limit=None if limit in (None, "") else number(limit, "time_limit_s"),
-            pull_up=bool(row.get("pull_up", False)),
+            pull_up=truth(row.get("pull_up") or False, "pull_up"),
             retry_limit=whole(row.get("retry_limit") or 0, "retry_limit"),
             exit_s=exit_s,
             restart_s=restart_s,
@@ -231,24 +226,29 @@ class Reader:
         if len(kinds) != 1:
             raise ValueError(f"an event has a time and one thing that happens, not {sorted(kinds)}")
         [(kind, what)] = kinds.items()
-        readers: dict[str, Callable[[], Any]] = {
-            "submit": lambda: self.job(what, at, what.get("class", "elastic")),
-            "stop": lambda: self.jobs.known(what["task"], "task"),
-            "host": lambda: (
-                self.hosts.known(what["host"], "host"),
-                one_of(what["state"], HOST_STATES, "state"),
-            ),
-            "quota": lambda: self.quota(what),
-            "card": lambda: (
-                self.hosts.known(what["host"], "host"),
-                whole(what["index"], "index"),
-                one_of(what["state"], CARD_STATES, "state"),
-            ),
-            "reservation": lambda: self._reservation(what),
-            "report": lambda: self._report(what),
-        }
-        one_of(kind, readers, "what happens")
-        return at, kind, readers[kind]()
+        one_of(kind, EVENT_KEYS, "what happens")
+        if not isinstance(what, Mapping):
+            raise ValueError(f"{kind} names its values ({', '.join(EVENT_KEYS[kind])}), not {what!r}")
+        for key in what:
+            one_of(key, EVENT_KEYS[kind], f"a value of {kind}")
+        return at, kind, self._what(kind, what, at)
+
+    def _what(self, kind: str, what: Mapping[str, Any], at: float) -> Any:
+        match kind:
+            case "submit":
+                return self.job(what, at, what.get("class", "elastic"))
+            case "stop":
+                return self.jobs.known(what["task"], "task")
+            case "host":
+                return self.hosts.known(what["host"], "host"), one_of(what["state"], HOST_STATES, "state")
+            case "quota":
+                return self.quota(what)
+            case "card":
+                state = one_of(what["state"], CARD_STATES, "state")
+                return self.hosts.known(what["host"], "host"), whole(what["index"], "index"), state
+            case "reservation":
+                return self._reservation(what)
+        return self._report(what)
 
     def _reservation(self, what: Mapping[str, Any]) -> Reservation:
         self.reservations += 1
@@ -258,8 +258,8 @@ class Reader:
             gpu_type=self.types.id(what.get("gpu_type")),
             region=self.regions.id(what["region"]) if what.get("region") else None,
             cards=whole(what["cards"], "cards"),
-            start=number(what.get("from_s", float("-inf")), "from_s"),
-            end=number(what.get("to_s", float("inf")), "to_s"),
+            start=number(what["from_s"], "from_s") if "from_s" in what else float("-inf"),
+            end=number(what["to_s"], "to_s") if "to_s" in what else float("inf"),
         )
 
     def _report(self, what: Mapping[str, Any]) -> dict[str, Any]:
@@ -272,15 +272,14 @@ class Reader:
 
 
 def read_scenario(document: Mapping[str, Any]) -> Setup:
-    """Return the setup of a scenario document; ValueError or KeyError says what is wrong with it."""
-    unknown = set(document) - {"hosts", "quotas", "policy", "until", "events", "about", "expect"}
-    if unknown:
-        raise ValueError(f"a scenario has no {', '.join(sorted(unknown))}")
-    reader = Reader(document.get("hosts") or ())
-    reader.quotas = [reader.quota(row) for row in document.get("quotas") or ()]
-    events = document.get("events") or ()
-    for row in events:
-        reader.events.append(reader.event(row))
+    """Return the setup of a scenario document; ValueError says what is wrong with it, and where."""
+    for key in document:
+        one_of(key, SCENARIO_KEYS, "a scenario's key")
+    reader = Reader()
+    with reader.telling():
+        reader.add_hosts(document.get("hosts") or ())
+        reader.add_quotas(document.get("quotas") or ())
+        reader.events += [reader.event(row) for row in reader.rows_of("events", document.get("events") or ())]
     until = document.get("until")
     return reader.setup(
         policies.read(document.get("policy") or {}), None if until is None else number(until, "until")
@@ -296,19 +295,39 @@ def read_tables(
     default_class: str = "elastic",
     class_map: Mapping[str, str] | None = None,
     limit_factor: float | None = None,
+    every_job: Mapping[str, str] | None = None,
 ) -> Setup:
-    """Return the setup of recorded tables; a blank class is `default_class`, a limit is times a duration."""
-    reader = Reader(hosts)
-    reader.quotas = [reader.quota(row) for row in quotas]
-    for row in jobs:
-        at = number(row["submit_s"], "submit_s")
-        named = row.get("priority_class") or default_class
-        columns = {
-            **{key: row.get(key) for key in ("user", "host_num", "host_gpu_num", "gpu_type", "duration_s")},
-            "id": row["job_id"],
-            "business": row.get("group"),
-        }
-        if limit_factor is not None:
-            columns["time_limit_s"] = str(limit_factor * number(row["duration_s"], "duration_s"))
-        reader.events.append((at, "submit", reader.job(columns, at, (class_map or {}).get(named, named))))
+    """Return the setup of recorded tables; ValueError says what is wrong with them, and where.
+
+    A blank class is `default_class`, a limit is so many times a duration. `every_job` holds for the jobs
+    whose own columns do not say it (MORE_OF_A_JOB).
+    """
+    for key in every_job or ():
+        one_of(key, MORE_OF_A_JOB, "what every job has")
+    reader = Reader()
+    with reader.telling():
+        reader.add_hosts(hosts)
+        reader.add_quotas(quotas)
+        for row in reader.rows_of("jobs", jobs):
+            at = number(row["submit_s"], "submit_s")
+            named = row.get("priority_class") or default_class
+            columns = _columns(row, every_job or {}, limit_factor)
+            job = reader.job(columns, at, (class_map or {}).get(named, named))
+            reader.events.append((at, "submit", job))
     return reader.setup(policy)
+
+
+def _columns(
+    row: Mapping[str, str], every_job: Mapping[str, str], limit_factor: float | None
+) -> dict[str, Any]:
+    """Return the row of a table as a scenario would submit it."""
+    columns: dict[str, Any] = {
+        **every_job,
+        **{key: row[key] for key in MORE_OF_A_JOB if row.get(key)},
+        **{key: row.get(key) for key in ("user", "host_num", "host_gpu_num", "gpu_type", "duration_s")},
+        "id": row["job_id"],
+        "business": row.get("group"),
+    }
+    if limit_factor is not None:
+        columns["time_limit_s"] = limit_factor * number(row["duration_s"], "duration_s")
+    return columns

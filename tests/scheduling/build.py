@@ -57,6 +57,12 @@ class host(Row):
         self.region = "SZ"
         self.gpu_type, self.total = "P40", 8
         self.broken: tuple[int, ...] = ()
+        self.kinds = frozenset({"process"})
+
+    def offers(self, *kinds: str) -> host:
+        """Let it run these kinds of instance and no other."""
+        self.kinds = frozenset(kinds)
+        return self
 
     def cards(self, gpu_type: str, total: int) -> host:
         """Give it so many cards of a type."""
@@ -281,6 +287,7 @@ def _host(row: host, rows: tuple[Row, ...], names: Names) -> HostCards:
         total=len(numbers),
         free_numbers=tuple(numbers[taken:]),
         state=row.state,
+        offers=row.kinds,
     )
 
 

@@ -189,3 +189,65 @@ def test_a_gang_never_mixes_types() -> None:
         task("a").high().gang(2, 2).on_type("M40,P40"),
     ]
     assert decide_on(*rows).starts == {}
+
+
+def test_quota_is_kept_for_a_task_that_waited_too_long_for_it() -> None:
+    rows = [
+        *(host(f"h{n}") for n in range(1, 4)),
+        quota("A", "P40", 16),
+        task("runs").high().on(h1=8),
+        task("gang").high().gang(2, 8).at(0),
+        task("small").high().asks(4).at(5000),
+        task("other").high().asks(4).of("B").at(6000),
+        quota("B", "P40", 8),
+    ]
+    young = decide_on(*rows, now=7199, aging_s=7200)
+    assert young.starts.keys() == {"small", "other"}
+    assert young.plan.wake_at == 7200
+
+    aged = decide_on(*rows, now=7200, aging_s=7200)
+    assert aged.starts.keys() == {"other"}
+    assert aged.waits == {"gang": "quota", "small": "quota_kept"}
+    assert aged.reason("small").args["head"] == 2
+    assert decide_on(*rows, now=99_999, aging_s=0).starts.keys() == {"small", "other"}
+
+
+def test_no_quota_is_kept_for_a_task_that_the_whole_of_it_does_not_suffice_for() -> None:
+    rows = [
+        host("h1"),
+        host("h2"),
+        quota("A", "P40", 12),
+        task("gang").high().gang(2, 8).at(0),
+        task("small").high().asks(4).at(5000),
+    ]
+    assert decide_on(*rows, now=99_999).starts.keys() == {"small"}
+
+
+def test_who_goes_before_the_task_may_take_what_is_kept_for_it() -> None:
+    rows = [
+        host("h1"),
+        host("h2"),
+        quota("A", "P40", 8),
+        task("runs").high().on(h1=4),
+        task("large").high().asks(8).at(0),
+        task("older").high().asks(4).at(-10),
+    ]
+    assert decide_on(*rows, now=99_999).starts.keys() == {"older"}
+
+
+def test_quota_is_kept_for_an_auto_task_too() -> None:
+    rows = [
+        *(host(f"h{n}") for n in range(1, 4)),
+        quota("A", "P40", 16),
+        task("runs").high().on(h1=8),
+        task("gang").auto().gang(2, 8).at(0),
+        task("small").auto().asks(4).at(5000),
+        task("later").auto().on(h2=1).at(6000).since(6000),
+    ]
+    young = decide_on(*rows, now=7199, aging_s=7200, head_of_line="skip")
+    assert young.classes == {"small": "high"}
+    assert young.promoted == {"later"}
+
+    aged = decide_on(*rows, now=7200, aging_s=7200, head_of_line="skip")
+    assert aged.classes == {"small": "elastic"}
+    assert aged.promoted == set()

@@ -1,8 +1,5 @@
 """The simulator reproduces published results on recorded work (Hu et al., SC'21, Fig. 13: FIFO and SJF)."""
 
-import csv
-import os
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,9 +8,8 @@ from jobs.scheduling import policy as policies
 from jobs.scheduling.figures import report
 from jobs.scheduling.simulate import Simulator
 from jobs.scheduling.workload import read_tables
+from tests.scheduling import traces
 
-ROOT = Path(__file__).resolve().parents[2]
-TRACES = Path(os.environ.get("TAIJI_SHARED") or ROOT.parent / "shared") / "traces"
 STRICT = {"head_of_line": "strict", "aging_s": 0}
 
 # Average completion time and average queuing delay in seconds, and how near the simulator comes to each.
@@ -29,13 +25,12 @@ PUBLISHED = [
 ]
 
 
-def rows(name: str) -> list[dict[str, str]]:
+def rows(name: str) -> traces.Rows:
     """Return the rows of a trace; without the traces the test is skipped, and says so."""
-    path = TRACES / name
-    if not path.is_file():
-        pytest.skip(f"the traces are not at {TRACES}: set TAIJI_SHARED to the folder that holds them")
-    with path.open(newline="") as file:
-        return list(csv.DictReader(file))
+    try:
+        return traces.rows(name)
+    except traces.Absent as absent:
+        pytest.skip(str(absent))
 
 
 def simulated(hosts: list[dict[str, str]], jobs: list[dict[str, str]], order: str) -> dict[str, Any]:
