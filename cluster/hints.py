@@ -25,16 +25,16 @@ def host_topic(host_id: int) -> str:
 
 
 def publish(*topics: str) -> None:
-    """Say, once the transaction at hand is committed, that each of `topics` changed."""
-    transaction.on_commit(lambda: _publish(topics))
+    """Say, once the transaction at hand is committed, that each of `topics` (without spaces) changed."""
+    if topics:
+        transaction.on_commit(lambda: _publish(topics))
 
 
 def _publish(topics: tuple[str, ...]) -> None:
+    # One message for all of them, since a pass names thousands: the first is its channel, the others its content.
+    first, *others = dict.fromkeys(topics)
     try:
-        with _redis().pipeline(transaction=False) as pipe:
-            for topic in dict.fromkeys(topics):
-                pipe.publish(CHANNEL + topic, b"")
-            pipe.execute()
+        _redis().publish(CHANNEL + first, " ".join(others))
     except redis.RedisError as error:
         log.warning("hint not sent: %s", error)
 

@@ -90,7 +90,7 @@ class Hub:
 
 
 async def _messages() -> AsyncIterator[str | None]:
-    """Yield None once subscribed, then each channel published to; raises RedisError when Redis is away."""
+    """Yield None once subscribed, then each topic's channel; raises RedisError when Redis is away."""
     # No retries inside: a connection that was silently made anew would hide what was lost meanwhile.
     client = Redis.from_url(settings.REDIS_URL, socket_connect_timeout=2, retry=Retry(NoBackoff(), 0))
     async with client, client.pubsub() as subscription:
@@ -106,6 +106,8 @@ async def _messages() -> AsyncIterator[str | None]:
                 yield None
             elif message["type"] == "pmessage":
                 yield message["channel"].decode(errors="replace")
+                for topic in message["data"].decode(errors="replace").split():
+                    yield CHANNEL + topic
             asked = message is None
 
 

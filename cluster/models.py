@@ -76,6 +76,7 @@ class Host(models.Model):
     last_seen_at = models.DateTimeField(_("last seen"), null=True, editable=False)
     clock_offset_s = models.FloatField(_("clock offset (s)"), default=0.0, editable=False)
     agent_version = models.CharField(_("agent version"), max_length=32, blank=True, editable=False)
+    trouble = models.CharField(_("what is wrong with it"), max_length=255, blank=True, editable=False)
     agent_boot = models.CharField(max_length=36, blank=True, editable=False)
     agent_seq = models.BigIntegerField(default=0, editable=False)  # a report not newer than this is late
 
@@ -125,13 +126,14 @@ class Instance(models.Model):
 
         PENDING = "pending", _("pending")  # the host has not said it took it
         STARTING = "starting", _("starting")
+        READY = "ready", _("ready, waits for the others")  # a gang's members start their command together
         RUNNING = "running", _("running")
         ENDING = "ending", _("ending")  # exit command, TERM, KILL
         GONE = "gone", _("gone")
 
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
     host = models.ForeignKey(Host, models.PROTECT, related_name="instances")
-    gang = models.BigIntegerField(db_index=True)  # the caller's number of what starts and ends together
+    gang = models.BigIntegerField()  # the caller's number of what starts and ends together
     rank = models.PositiveIntegerField(default=0)
     label = models.CharField(max_length=255)  # for people
     spec = models.JSONField()  # what to run, without secrets; see cluster/agent/protocol.py
@@ -147,7 +149,12 @@ class Instance(models.Model):
     exit_signal = models.IntegerField(null=True)
     ended_by_itself = models.BooleanField(null=True)  # false: it was being stopped when it ended
     detail = models.CharField(max_length=512, blank=True)  # why it did not start, in one sentence
+    cause = models.CharField(
+        max_length=16, blank=True
+    )  # what the host says it was: a word of protocol.CAUSES
+    commit = models.CharField(max_length=64, blank=True, db_default="")  # of the code that it runs, from git
     log_bytes = models.BigIntegerField(default=0)
+    log_removed_at = models.DateTimeField(null=True)  # its log was old (cluster/old_logs.py)
 
     class Meta:
         constraints = [
@@ -167,6 +174,8 @@ class CardLease(models.Model):
 
     card = models.ForeignKey(Card, models.PROTECT, related_name="leases")
     instance = models.ForeignKey(Instance, models.PROTECT, related_name="leases")
+    # Of the instance: a pass reads all leases, and must not look them up among all instances there ever were.
+    gang = models.BigIntegerField()
     leased_at = models.DateTimeField(auto_now_add=True)
     released_at = models.DateTimeField(null=True)
 

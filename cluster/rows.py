@@ -1,14 +1,27 @@
 """Insert or change many rows in one statement.
 
-Django's `bulk_create` and `bulk_update` write a literal per field and row (a CASE per field in the second):
-on thousands of rows that takes several times as long as one statement over arrays.
+Django's `bulk_create` and `bulk_update` write a literal per field and row (a CASE per field in the second).
+On PostgreSQL the rows go over as one JSON text, which the driver quotes once and the database takes apart:
+on thousands of rows that takes a fraction of the time, also of the time that arrays would take.
 """
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any, cast
 
 from django.db import connection, models
+from django.db.models.expressions import RawSQL
+
+Field = Any  # models.Field, whose type parameters say nothing here
+Where = Mapping[str, Collection[str]]  # field → the texts of which a row has one
+EACH = "jsonb_array_elements(%s::jsonb) AS each_row(row)"
+
+
+def among(keys: Iterable[int]) -> RawSQL:
+    """Return what `pk__in` takes in place of the keys: one parameter, so that many make no long statement."""
+    if connection.vendor == "postgresql":
+        return RawSQL("SELECT unnest(%s::bigint[])", [list(keys)])
+    return RawSQL("SELECT value FROM json_each(%s)", [json.dumps(list(keys))])
 
 
 def insert(model: type[models.Model], rows: Sequence[Sequence[Any]], *names: str, **constants: Any) -> None:
@@ -20,43 +33,94 @@ def insert(model: type[models.Model], rows: Sequence[Sequence[Any]], *names: str
         return
     fields, fixed = _fields(model, names), _fields(model, constants)
     columns = ", ".join(_quoted(field.column) for field in [*fields, *fixed])
-    values = [_prepared(field, [value])[0] for field, value in zip(fixed, constants.values(), strict=True)]
     into = f"INSERT INTO {_quoted(model._meta.db_table)} ({columns})"
+    same = _line(fixed, list(constants.values()))
     with connection.cursor() as cursor:
         if connection.vendor == "postgresql":
-            given = ", ".join(f"v{number}" for number in range(len(fields)))
-            same = "".join(f", {_cast(field)}" for field in fixed)
-            arrays = ", ".join(f"{_cast(field, array=True)}" for field in fields)
-            sql = f"{into} SELECT {given}{same} FROM unnest({arrays}) AS v ({given})"
-            cursor.execute(sql, [*values, *_columns(fields, rows)])
+            parts = ", ".join([*_parts(fields), *(f"%s::{_kind(field)}" for field in fixed)])
+            cursor.execute(f"{into} SELECT {parts} FROM {EACH}", [*same, _text(rows)])
         else:
             marks = ", ".join(["%s"] * (len(fields) + len(fixed)))
-            lines = zip(*_columns(fields, rows), strict=True)
-            cursor.executemany(f"{into} VALUES ({marks})", [(*line, *values) for line in lines])
+            cursor.executemany(f"{into} VALUES ({marks})", [(*_line(fields, row), *same) for row in rows])
 
 
-def update_each(model: type[models.Model], values: Mapping[int, Sequence[Any]], *names: str) -> None:
-    """Set the fields `names` of the rows whose primary keys `values` names, in that order."""
+def update(model: type[models.Model], keys: Iterable[int], where: Where, **values: Any) -> set[int]:
+    """Set the same `values` in all rows with these primary keys; return the keys of those that were changed.
+
+    Only of rows that have, in each field of `where`, one of its texts.
+    """
+    keys = list(keys)
+    if not keys:
+        return set()
+    if connection.vendor != "postgresql":
+        found = _found(model, keys, where)
+        model._default_manager.filter(pk__in=among(found)).update(**values)
+        return found
+    fields = _fields(model, values)
+    sets = ", ".join(f"{_quoted(field.column)} = %s" for field in fields)
+    given = [*_line(fields, list(values.values())), keys]
+    return _change(model, f"SET {sets} WHERE id = ANY(%s)", given, where)
+
+
+def update_each(
+    model: type[models.Model], values: Mapping[int, Sequence[Any]], *names: str, where: Where | None = None
+) -> set[int]:
+    """Set the fields `names` of the rows whose primary keys `values` names, in that order.
+
+    `where` and what is returned are those of `update`.
+    """
     if not values:
-        return
+        return set()
     fields = _fields(model, names)
     columns = [_quoted(field.column) for field in fields]
-    arrays = [*_columns(fields, list(values.values())), list(values)]
-    update = f"UPDATE {_quoted(model._meta.db_table)} SET"
+    if connection.vendor == "postgresql":
+        sets = ", ".join(f"{column} = v{number}" for number, column in enumerate(columns))
+        parts = ", ".join(f"{part} AS v{number}" for number, part in enumerate(_parts(fields)))
+        key = f"(row ->> {len(fields)})::bigint AS key"
+        text = _text([(*row, key) for key, row in values.items()])
+        change = f"SET {sets} FROM (SELECT {parts}, {key} FROM {EACH}) AS given WHERE id = key"
+        return _change(model, change, [text], where or {})
+    found = _found(model, values, where or {})
+    sets = ", ".join(f"{column} = %s" for column in columns)
     with connection.cursor() as cursor:
-        if connection.vendor == "postgresql":
-            given = ", ".join(f"v{number}" for number in range(len(fields)))
-            sets = ", ".join(f"{column} = v{number}" for number, column in enumerate(columns))
-            source = ", ".join([*(_cast(field, array=True) for field in fields), "%s::bigint[]"])
-            cursor.execute(
-                f"{update} {sets} FROM unnest({source}) AS v ({given}, key) WHERE id = key", arrays
-            )
-        else:
-            sets = ", ".join(f"{column} = %s" for column in columns)
-            cursor.executemany(f"{update} {sets} WHERE id = %s", list(zip(*arrays, strict=True)))
+        cursor.executemany(
+            f"UPDATE {_quoted(model._meta.db_table)} SET {sets} WHERE id = %s",
+            [(*_line(fields, values[key]), key) for key in sorted(found)],
+        )
+    return found
 
 
-def _fields(model: type[models.Model], names: Sequence[str] | Mapping[str, Any]) -> list[Any]:
+def _change(model: type[models.Model], change: str, given: list[Any], where: Where) -> set[int]:
+    """Let PostgreSQL change rows and say which."""
+    chosen = "".join(f" AND {_quoted(field.column)} = ANY(%s)" for field in _fields(model, where))
+    texts = [[str(text) for text in one] for one in where.values()]
+    with connection.cursor() as cursor:
+        cursor.execute(
+            f"UPDATE {_quoted(model._meta.db_table)} {change}{chosen} RETURNING id", [*given, *texts]
+        )
+        return {key for (key,) in cursor.fetchall()}
+
+
+def _found(model: type[models.Model], keys: Iterable[int], where: Where) -> set[int]:
+    """Return which rows an update would change; on SQLite nobody else writes until the transaction ends."""
+    chosen = {f"{name}__in": list(texts) for name, texts in where.items()}
+    return set(model._default_manager.filter(pk__in=among(keys), **chosen).values_list("pk", flat=True))
+
+
+def _parts(fields: Sequence[Field]) -> list[str]:
+    """Return how PostgreSQL reads each field from a row of the JSON text."""
+    return [
+        f"row -> {number}" if isinstance(field, models.JSONField) else f"(row ->> {number})::{_kind(field)}"
+        for number, field in enumerate(fields)
+    ]
+
+
+def _text(rows: Sequence[Sequence[Any]]) -> str:
+    # Dates and UUIDs are read back from their texts.
+    return json.dumps(rows, ensure_ascii=False, default=str, check_circular=False)
+
+
+def _fields(model: type[models.Model], names: Sequence[str] | Mapping[str, Any]) -> list[Field]:
     return [cast("models.Field[Any, Any]", model._meta.get_field(name)) for name in names]
 
 
@@ -64,26 +128,11 @@ def _quoted(name: str) -> str:
     return connection.ops.quote_name(name)
 
 
-def _cast(field: Any, *, array: bool = False) -> str:
-    """Return the placeholder of a field's value, or of an array of them, on PostgreSQL."""
-    kind = field.rel_db_type(connection) if field.is_relation else field.cast_db_type(connection)
-    brackets = "[]" if array else ""
-    return f"%s::text{brackets}::jsonb{brackets}" if _is_json(field) else f"%s::{kind}{brackets}"
+def _kind(field: Field) -> str:
+    """Return the type of a field's column on PostgreSQL."""
+    return str(field.rel_db_type(connection) if field.is_relation else field.cast_db_type(connection))
 
 
-def _is_json(field: Any) -> bool:
-    return isinstance(field, models.JSONField)
-
-
-def _columns(fields: Sequence[Any], rows: Sequence[Sequence[Any]]) -> list[list[Any]]:
-    """Turn rows into one list of database values per field."""
-    return [_prepared(field, column) for field, column in zip(fields, zip(*rows, strict=True), strict=True)]
-
-
-def _prepared(field: Any, column: Sequence[Any]) -> list[Any]:
-    if _is_json(field):
-        return [json.dumps(value, ensure_ascii=False) for value in column]
-    if connection.vendor == "postgresql":
-        return list(column)  # its driver takes ids, texts, dates and UUIDs as they are
-    prepare: Callable[..., Any] = field.get_db_prep_save
-    return [prepare(value, connection) for value in column]
+def _line(fields: Sequence[Field], row: Sequence[Any]) -> list[Any]:
+    """Return the values of a row as the database's driver takes them."""
+    return [field.get_db_prep_save(value, connection) for field, value in zip(fields, row, strict=True)]

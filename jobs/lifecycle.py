@@ -1,12 +1,13 @@
 """The life of a task, move by move: compare-and-set on its state, an event each, attempts closed."""
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any
 
 from django.db import transaction
+from django.db.models import Count
 from django.utils import timezone
 
 from cluster import hints, rows
@@ -17,7 +18,8 @@ from quotas.access import AnyUser
 from quotas.models import UsageRow
 
 KEEP_FOR = timedelta(minutes=30)  # how long `keep_alive` keeps a place
-FAILED_AT_ONCE = timedelta(seconds=60)  # an attempt that fails sooner than this blames its hosts
+# An attempt that fails sooner than this, or before it ran, blames its hosts.
+FAILED_AT_ONCE = timedelta(seconds=60)
 MOST_BACKOFF_S = 600.0
 
 Args = Mapping[str, Any]
@@ -51,21 +53,18 @@ def move(
     """Move the tasks that are still `old` to `new`, with an event each; return the ids that moved.
 
     `attempts` and `each` name the attempt and further args of a task in its event; `fields` are set with
-    the state. Runs in the caller's transaction: the rows stay locked until it ends.
+    the state. Runs in the caller's transaction: the rows stay locked until it ends. More than one at a time
+    only under the lease of the pass: two who move many could lock each other out.
     """
     if not may_move(old, new):
         raise IllegalMove(f"{old} → {new}")
-    found = Task.objects.select_for_update().filter(pk__in=list(task_ids), state=old)
-    moved = set(found.order_by("pk").values_list("pk", flat=True))
-    if not moved:
-        return moved
     now = timezone.now()
     values: dict[str, Any] = {**(fields or {}), "state": new}
     if new in TERMINAL:
         values["ended_at"] = now
     if new != State.QUEUED:
         values |= {"reason_code": "", "reason_args": {}}
-    Task.objects.filter(pk__in=moved).update(**values)
+    moved = rows.update(Task, task_ids, {"state": [old]}, **values)
     note(moved, code=code, args=args, actor=actor, attempts=attempts, each=each, old=old, new=new, now=now)
     return moved
 
@@ -84,6 +83,8 @@ def note(
 ) -> None:
     """Write an event row for each task, and say that it changed."""
     ids = sorted(task_ids)
+    if not ids:
+        return
     at = now or timezone.now()
     actor_id = actor.pk if actor is not None else None
     rows.insert(
@@ -98,14 +99,12 @@ def note(
     hints.publish("tasks", *(f"task.{task_id}" for task_id in ids))
 
 
-def runs(attempt: Attempt, state: State) -> bool:
-    """Note that every instance of a starting attempt runs."""
+def run_all(attempts: Mapping[int, int]) -> set[int]:
+    """Note that every instance of these starting attempts (by task) runs; return the tasks that moved."""
     with transaction.atomic():
-        attempts = {attempt.task_id: attempt.pk}
-        if not move([attempt.task_id], state, State.RUNNING, code="running", attempts=attempts):
-            return False
-        Attempt.objects.filter(pk=attempt.pk).update(running_at=timezone.now())
-    return True
+        moved = move(attempts, State.STARTING, State.RUNNING, code="running", attempts=attempts)
+        rows.update(Attempt, [attempts[task] for task in moved], {}, running_at=timezone.now())
+    return moved
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -152,11 +151,17 @@ def order_ends(
 
 def _write_orders(orders: Collection[Order]) -> None:
     now = timezone.now()
-    ends = {order.attempt: (order.end.outcome, order.end.code, now, dict(order.end.args)) for order in orders}
-    rows.update_each(Attempt, ends, "ending", "ending_code", "ending_at", "outcome_args")
-    # One that is stopped while it leaves was evicted all the same: for whom and by which rule stays written.
-    whom = {order.attempt: (order.evicted_for, order.evict_rule) for order in orders if order.evict_rule}
-    rows.update_each(Attempt, whom, "evicted_for", "evict_rule")
+    ends: dict[int, tuple[object, ...]] = {}
+    evictions: dict[int, tuple[object, ...]] = {}
+    for order in orders:
+        end = (order.end.outcome, order.end.code, now, dict(order.end.args))
+        if order.evict_rule:
+            evictions[order.attempt] = (*end, order.evicted_for, order.evict_rule)
+        else:  # one that is stopped while it leaves was evicted all the same: for whom, and by which rule
+            ends[order.attempt] = end
+    names = ("ending", "ending_code", "ending_at", "outcome_args")
+    rows.update_each(Attempt, ends, *names)
+    rows.update_each(Attempt, evictions, *names, "evicted_for", "evict_rule")
 
 
 def order_end(attempt: Attempt, state: State, end: End, *, actor: AnyUser | None = None) -> bool:
@@ -165,33 +170,63 @@ def order_end(attempt: Attempt, state: State, end: End, *, actor: AnyUser | None
     return bool(order_ends([order], actor=actor))
 
 
-def close(attempt: Attempt, state: State, end: End, *, backoff_s: float, blame: Iterable[int] = ()) -> bool:
-    """Close an attempt whose last process is gone: free its cards, write its usage, move its task on.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Closing:
+    """An attempt (with its task) whose last process is gone, and how it ended."""
 
-    `blame`: hosts that a next attempt should avoid. Returns False where the task is no longer in `state`.
+    attempt: Attempt
+    state: State  # where the task is believed to be
+    end: End
+    blame: frozenset[int] = frozenset()  # hosts that a next attempt should avoid
+
+
+def close_all(closings: Iterable[Closing], *, backoff_s: float) -> set[int]:
+    """Close attempts: free their cards, write their usage, move their tasks on; return the tasks that moved.
+
+    One whose task is no longer in its state is left as it is.
     """
     now = timezone.now()
-    task = attempt.task
+    by_task = {closing.attempt.task_id: closing for closing in closings}
+    groups: dict[tuple[State, State, str], list[int]] = defaultdict(list)
+    closed: set[int] = set()
     with transaction.atomic():
-        after = _after(task, end)
-        fields: dict[str, object] = {}
-        if after == State.QUEUED:
-            fields["queued_at"] = now
-            fields["ready_at"] = now + timedelta(seconds=_backoff(task, end, backoff_s))
-            if end.outcome == Attempt.Outcome.FAILED and now - attempt.created_at < FAILED_AT_ONCE:
-                fields["avoid_hosts"] = sorted({*task.avoid_hosts, *blame})
-        if not move(
-            [task.pk],
-            state,
-            after,
-            code=end.code,
-            args=end.args,
-            attempts={task.pk: attempt.pk},
-            fields=fields,
-        ):
-            return False
-        _write_end(attempt, end, now)
-    return True
+        earlier = _earlier_ends(by_task)
+        for task, closing in by_task.items():
+            after = _after(closing.attempt.task, closing.end, earlier[task])
+            groups[closing.state, after, closing.end.code].append(task)
+        for (old, new, code), tasks in sorted(groups.items()):
+            attempts = {task: by_task[task].attempt.pk for task in tasks}
+            each = {task: by_task[task].end.args for task in tasks}
+            moved = move(tasks, old, new, code=code, attempts=attempts, each=each)
+            closed |= moved
+            if new == State.QUEUED:
+                again = {task: _again(by_task[task], earlier[task], backoff_s, now) for task in moved}
+                rows.update_each(Task, again, "queued_at", "ready_at", "avoid_hosts")
+        if closed:
+            _write_ends([(by_task[task].attempt, by_task[task].end) for task in sorted(closed)], now)
+    return closed
+
+
+def _earlier_ends(tasks: Iterable[int]) -> dict[int, Counter[str]]:
+    """Return how often attempts of each task ended with each outcome."""
+    found: dict[int, Counter[str]] = defaultdict(Counter)
+    ended = Attempt.objects.filter(task__in=rows.among(tasks), ended_at__isnull=False).order_by()
+    for task, outcome, count in ended.values_list("task", "outcome").annotate(Count("pk")):
+        found[task][outcome] = count
+    return found
+
+
+def _again(
+    closing: Closing, earlier: Counter[str], backoff_s: float, now: datetime
+) -> tuple[datetime, datetime, list[int]]:
+    """Return when the task waits from, when it may start once more, and the hosts that it avoids then."""
+    attempt, outcome = closing.attempt, closing.end.outcome
+    wait_s = min(MOST_BACKOFF_S, backoff_s * 2.0 ** min(earlier[outcome], 30))
+    avoided = attempt.task.avoid_hosts
+    at_once = attempt.running_at is None or now - attempt.created_at < FAILED_AT_ONCE
+    if outcome == Attempt.Outcome.FAILED and at_once:
+        avoided = sorted({*avoided, *closing.blame})
+    return now, now + timedelta(seconds=wait_s), avoided
 
 
 def keep(attempt: Attempt, state: State, end: End) -> bool:
@@ -226,35 +261,42 @@ def free(attempt: Attempt, *, code: str, actor: AnyUser | None = None, args: Arg
             [attempt.task_id], State.KEEPING, after, code=code, args=args, actor=actor, attempts=attempts
         ):
             return False
-        _write_end(attempt, end, timezone.now())
+        _write_ends([(attempt, end)], timezone.now())
     return True
 
 
-def _write_end(attempt: Attempt, end: End, now: datetime) -> None:
-    Attempt.objects.filter(pk=attempt.pk).update(
-        ended_at=now, outcome=end.outcome, outcome_code=end.code, outcome_args=dict(end.args)
-    )
-    agents.release([attempt.pk])
-    UsageRow.objects.create(
-        attempt=attempt.pk,
-        task=attempt.task_id,
-        business_id=attempt.task.business_id,
-        user_id=attempt.task.user_id,
-        gpu_type_id=attempt.gpu_type_id,
-        task_class=attempt.task_class,
-        cards=attempt.cards,
-        started_at=attempt.created_at,
+def _write_ends(ended: Collection[tuple[Attempt, End]], now: datetime) -> None:
+    ends = {attempt.pk: (now, end.outcome, end.code, dict(end.args)) for attempt, end in ended}
+    rows.update_each(Attempt, ends, "ended_at", "outcome", "outcome_code", "outcome_args")
+    agents.release(list(ends))
+    rows.insert(
+        UsageRow,
+        [
+            (
+                attempt.pk,
+                attempt.task_id,
+                attempt.task.business_id,
+                attempt.task.user_id,
+                attempt.gpu_type_id,
+                attempt.task_class,
+                attempt.cards,
+                attempt.created_at,
+                max(0.0, (now - attempt.created_at).total_seconds()),
+                end.outcome,
+            )
+            for attempt, end in ended
+        ],
+        *("attempt", "task", "business", "user", "gpu_type", "task_class", "cards", "started_at"),
+        *("seconds", "outcome"),
         ended_at=now,
-        seconds=max(0.0, (now - attempt.created_at).total_seconds()),
-        outcome=end.outcome,
     )
-    Claim.objects.filter(task=attempt.task_id).delete()
+    Claim.objects.filter(task__in=rows.among([attempt.task_id for attempt, _ in ended])).delete()
     hints.publish("cards")
     hints.wake_pass()
 
 
-def _after(task: Task, end: End) -> State:
-    """Say where a task goes once its attempt ended so."""
+def _after(task: Task, end: End, earlier: Counter[str]) -> State:
+    """Say where a task goes once its attempt ended so; `earlier` counts how its attempts ended before."""
     outcome = Attempt.Outcome(end.outcome)
     if outcome == Attempt.Outcome.SUCCEEDED:
         return State.SUCCEEDED
@@ -264,20 +306,13 @@ def _after(task: Task, end: End) -> State:
         return State.QUEUED if task.pull_up else State.EVICTED
     if outcome == Attempt.Outcome.LOST and task.pull_up:
         return State.QUEUED  # nobody's failure: it spends no retry
-    return State.QUEUED if retries_left(task) else State.FAILED
+    return State.QUEUED if _failures(earlier) < task.retry_limit else State.FAILED
 
 
 def retries_left(task: Task) -> bool:
     """Say whether a failure now would be tried again; evictions spend nothing."""
-    if not task.retry_limit:
-        return False
-    return _ended_as(task, Attempt.Outcome.FAILED, Attempt.Outcome.LOST) < task.retry_limit
+    return bool(task.retry_limit) and _failures(_earlier_ends([task.pk])[task.pk]) < task.retry_limit
 
 
-def _ended_as(task: Task, *outcomes: str) -> int:
-    return task.attempts.filter(ended_at__isnull=False, outcome__in=outcomes).count()
-
-
-def _backoff(task: Task, end: End, base_s: float) -> float:
-    """Return the seconds to wait before the next attempt; doubles with each earlier end of the same kind."""
-    return min(MOST_BACKOFF_S, base_s * 2.0 ** min(_ended_as(task, end.outcome), 30))
+def _failures(earlier: Counter[str]) -> int:
+    return earlier[Attempt.Outcome.FAILED] + earlier[Attempt.Outcome.LOST]

@@ -10,6 +10,7 @@ from django.utils.translation import gettext_lazy as _
 from django.utils.translation import pgettext_lazy
 
 from cluster.models import GpuType, Region
+from jobs.materials import Code, Dataset
 from jobs.states import ACTIVE, TERMINAL, WAITING, State
 from quotas import access
 from quotas.models import Business
@@ -67,8 +68,9 @@ class TaskQuerySet(models.QuerySet["Task"]):
 class Task(models.Model):
     """What a user submitted, and where it stands."""
 
-    business = models.ForeignKey(Business, models.PROTECT, related_name="tasks")
-    user = models.ForeignKey(settings.AUTH_USER_MODEL, models.PROTECT, related_name="tasks")
+    # Keys without an index of their own are the first of another index: each of them costs at every move.
+    business = models.ForeignKey(Business, models.PROTECT, related_name="tasks", db_index=False)
+    user = models.ForeignKey(settings.AUTH_USER_MODEL, models.PROTECT, related_name="tasks", db_index=False)
     task_flag = models.CharField(max_length=255)
     config = models.JSONField()  # the normalised document, without secrets
     secrets = models.TextField(blank=True)  # the document's secrets by path, in the vault
@@ -81,6 +83,9 @@ class Task(models.Model):
     host_gpu_num = models.PositiveIntegerField()
     gpu_types = models.JSONField()  # ids of the acceptable types, in the order to try
     region = models.ForeignKey(Region, models.PROTECT, null=True, related_name="+")
+    code = models.ForeignKey(Code, models.PROTECT, null=True, related_name="tasks", db_index=False)
+    dataset = models.ForeignKey(Dataset, models.PROTECT, null=True, related_name="tasks", db_index=False)
+    needs = models.CharField(max_length=32, default="process")  # what a host has to offer: jobs/needs.py
     priority = models.SmallIntegerField(choices=Priority.choices, default=Priority.MEDIUM)
     pull_up = models.BooleanField(default=False)
     keep_alive = models.BooleanField(default=False)
@@ -177,6 +182,10 @@ class Attempt(models.Model):
                 fields=["task"], name="one_open_attempt", condition=Q(ended_at__isnull=True)
             ),
         ]
+        indexes = [
+            # The pass counts the evictions of the last hour.
+            models.Index(fields=["ended_at"], name="attempt_evicted", condition=Q(outcome="evicted")),
+        ]
 
     def __str__(self) -> str:
         return f"{self.task_id}#{self.number}"
@@ -185,7 +194,7 @@ class Attempt(models.Model):
 class TaskEvent(models.Model):
     """Something that happened to a task; rows are only ever added."""
 
-    task = models.ForeignKey(Task, models.CASCADE, related_name="events")
+    task = models.ForeignKey(Task, models.CASCADE, related_name="events", db_index=False)
     attempt = models.ForeignKey(Attempt, models.CASCADE, null=True, related_name="events")
     at = models.DateTimeField()
     old_state = models.CharField(max_length=16, blank=True)
@@ -221,14 +230,69 @@ class PassLease(models.Model):
     holder = models.CharField(max_length=64, blank=True)
     fence = models.BigIntegerField(default=0)
     expires_at = models.DateTimeField()
-    finished_at = models.DateTimeField(null=True)  # of the last whole pass
+    finished_at = models.DateTimeField(null=True)  # of the last pass that was not broken off
     took_ms = models.FloatField(default=0.0)
+    due_at = models.DateTimeField(null=True)  # when to plan anew even if nothing changed; null: at once
 
     class Meta:
         constraints = [models.CheckConstraint(condition=Q(pk=1), name="one_pass_lease")]
 
     def __str__(self) -> str:
         return self.holder or "nobody"
+
+
+class Forecast(models.Model):
+    """When the waiting tasks were last looked at ahead, and when next: one row, taken by compare-and-set."""
+
+    next_at = models.DateTimeField()
+    newest_task = models.BigIntegerField(default=0)  # the highest id among the tasks that waited then
+    made_at = models.DateTimeField(null=True)
+    took_ms = models.FloatField(default=0.0)
+
+    class Meta:
+        constraints = [models.CheckConstraint(condition=Q(pk=1), name="one_forecast")]
+
+    def __str__(self) -> str:
+        return f"{self.made_at:%F %T}" if self.made_at else "never"
+
+
+class WaitingLine(models.Model):
+    """The waiting tasks of one line in the order of the pass, and when each starts: a row, written whole.
+
+    The bytes are little-endian numbers without signs, one for each task: engine/forecasts.py reads them.
+    """
+
+    name = models.TextField(unique=True)  # class and GPU types
+    made_at = models.DateTimeField()
+    in_line = models.PositiveIntegerField()  # so many of them; those behind cannot start yet whatever is free
+    tasks = models.BinaryField()  # ids, 8 bytes each
+    starts = models.BinaryField()  # seconds after `made_at`, 4 bytes each
+    bases_of = models.BinaryField()  # which of `bases`, 2 bytes each
+    bases = models.JSONField()  # [code, arguments] of scheduling/forecast.py
+
+    def __str__(self) -> str:
+        return self.name
+
+
+class Change(models.Model):
+    """A mark that something changed which a plan is made from; see engine/changes.py."""
+
+    def __str__(self) -> str:
+        return str(self.pk)
+
+
+class PastUse(models.Model):
+    """What elastic attempts that ended until `through` used: a sum of usage rows, kept so as to add up few."""
+
+    through = models.DateTimeField()
+    half_life_s = models.FloatField()
+    sums = models.JSONField(default=list)  # [business id, user id, card-seconds decayed to `through`] of each
+
+    class Meta:
+        constraints = [models.CheckConstraint(condition=Q(pk=1), name="one_past_use")]
+
+    def __str__(self) -> str:
+        return f"until {self.through:%F %R}"
 
 
 class Policy(models.Model):

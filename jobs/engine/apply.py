@@ -2,47 +2,51 @@
 
 import logging
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TypeVar
 
 from django.db import transaction
-from django.db.models import Max
+from django.db.models import OuterRef, Subquery
+from django.db.models.functions import Coalesce
 
 from cluster import hints, rows
 from cluster.executors import agents
 from jobs import lifecycle
-from jobs.engine import lease, specs
+from jobs.engine import lease, source_specs, specs
 from jobs.engine.snapshot import Loaded
 from jobs.models import Attempt, Claim, Task, TaskClass
 from jobs.scheduling import types
 from jobs.scheduling.reasons import Reason
-from jobs.states import State
+from jobs.states import WAITING, State
 
 log = logging.getLogger(__name__)
 T = TypeVar("T")
-CHUNK = 100  # decisions per transaction: no submit or report waits longer than such a one takes
+# Members started, tasks evicted, and reasons, per transaction: no submit or report waits longer than one takes.
+CHUNK, REASONS_CHUNK = 150, 750
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Applied:
-    """How many verdicts of a plan were written; the others came too late."""
+    """How many verdicts of a plan were written; those that were missed came too late, or could not be."""
 
     starts: int
     evictions: int
-    promotions: int
+    missed: int
 
 
-def apply(plan: types.Plan, loaded: Loaded, fence: int) -> Applied:
+def apply(plan: types.Plan, loaded: Loaded, policy: types.Policy, fence: int) -> Applied:
     """Write the plan, and return how much of it came true. Raises lease.StaleHolder."""
     evictions = _claims_and_evictions(plan, loaded, fence)
-    starts = _starts(plan.starts, loaded, fence)
+    starts = _starts(plan.starts, loaded, policy, fence)
     promotions = _promotions(plan.promotions, loaded, fence)
     _reasons(plan.waits, loaded, fence)
-    if starts or evictions or promotions:
+    done = starts + evictions + promotions
+    if done:
         hints.publish("cards")
-    return Applied(starts=starts, evictions=evictions, promotions=promotions)
+    missed = len(plan.starts) + len(plan.evictions) + len(plan.promotions) - done
+    return Applied(starts=starts, evictions=evictions, missed=missed)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,8 +70,10 @@ def _claims_and_evictions(plan: types.Plan, loaded: Loaded, fence: int) -> int:
         for task, claim in sorted(wanted.items())
         if claim != standing.get(task) or task in evictions
     ]
-    decisions += [Decision(claim=None, evictions=tuple(rest)) for rest in evictions.values()]
-    return sum(_decide(chunk, loaded, fence) for chunk in _chunks(decisions, CHUNK))
+    alone = [evict for rest in evictions.values() for evict in rest]
+    decisions += [Decision(claim=None, evictions=(evict,)) for evict in alone]
+    chunks = _chunks(decisions, CHUNK, weigh=lambda decision: max(1, len(decision.evictions)))
+    return sum(_decide(chunk, loaded, fence) for chunk in chunks)
 
 
 def _drop_claims(tasks: Sequence[int], fence: int) -> None:
@@ -85,28 +91,35 @@ def _decide(decisions: Sequence[Decision], loaded: Loaded, fence: int) -> int:
         lease.guard(fence)
         claims = [decision.claim for decision in decisions if decision.claim is not None]
         ids = [claim.task for claim in claims]
-        queued = Task.objects.select_for_update().filter(pk__in=ids, state=State.QUEUED).order_by("pk")
-        waiting = set(queued.values_list("pk", flat=True))
+        queued = Task.objects.select_for_update().filter(pk__in=rows.among(ids), state=State.QUEUED)
+        waiting = set(queued.order_by("pk").values_list("pk", flat=True))
         good = [row for row in decisions if row.claim is None or row.claim.task in waiting]
         told = _evict([evict for row in good for evict in row.evictions], loaded)
-        Claim.objects.bulk_create(
-            [_claim_row(claim) for claim in claims if claim.task in waiting],
-            update_conflicts=True,
-            unique_fields=["task"],
-            update_fields=["gpu_type", "task_class", "hosts", "made_at", "last_term_at"],
-        )
+        _drop_standing(waiting, loaded)
+        _insert_claims([claim for claim in claims if claim.task in waiting])
     return told
 
 
-def _claim_row(claim: types.Claim) -> Claim:
-    return Claim(
-        task_id=claim.task,
-        gpu_type_id=claim.gpu_type,
-        task_class=claim.task_class,
-        hosts=claim.hosts,
-        made_at=_at(claim.made_at),
-        last_term_at=_at(claim.last_term_at) if claim.last_term_at is not None else None,
-    )
+def _drop_standing(tasks: Iterable[int], loaded: Loaded) -> None:
+    """Delete the claims of those tasks that have one: only a pass makes them, so all were loaded."""
+    standing = {claim.task for claim in loaded.snapshot.claims}.intersection(tasks)
+    if standing:
+        Claim.objects.filter(task__in=rows.among(standing)).delete()
+
+
+def _insert_claims(claims: Sequence[types.Claim]) -> None:
+    found = [
+        (
+            claim.task,
+            claim.gpu_type,
+            claim.task_class,
+            dict(claim.hosts),
+            _at(claim.made_at),
+            _at(claim.last_term_at) if claim.last_term_at is not None else None,
+        )
+        for claim in claims
+    ]
+    rows.insert(Claim, found, "task", "gpu_type", "task_class", "hosts", "made_at", "last_term_at")
 
 
 def _evict(evictions: Sequence[types.Evict], loaded: Loaded) -> int:
@@ -134,24 +147,24 @@ def _take_place(evict: types.Evict, loaded: Loaded) -> bool:
     return lifecycle.free(attempt, code="place_taken", args={"for": evict.for_task})
 
 
-def _starts(starts: Sequence[types.Start], loaded: Loaded, fence: int) -> int:
+def _starts(starts: Sequence[types.Start], loaded: Loaded, policy: types.Policy, fence: int) -> int:
+    where = specs.places(starts, policy.exit_grace_s)
     started = 0
-    for chunk in _chunks(starts, CHUNK):
+    for chunk in _chunks(starts, CHUNK, weigh=lambda start: len(start.numbers)):
         try:
-            started += _start(chunk, loaded, fence)
+            started += _start(chunk, where, loaded, fence)
         except lease.StaleHolder:
             raise
         except Exception:
             # A card was leased or an attempt opened by someone else, or one cannot even be written: each
             # start for itself, so that it cannot keep the others from starting. The next pass sees why.
-            for start in chunk:
-                started += _start_alone(start, loaded, fence)
+            started += sum(_start_alone(start, where, loaded, fence) for start in chunk)
     return started
 
 
-def _start_alone(start: types.Start, loaded: Loaded, fence: int) -> int:
+def _start_alone(start: types.Start, where: specs.Places, loaded: Loaded, fence: int) -> int:
     try:
-        return _start([start], loaded, fence)
+        return _start([start], where, loaded, fence)
     except lease.StaleHolder:
         raise
     except Exception:
@@ -159,60 +172,72 @@ def _start_alone(start: types.Start, loaded: Loaded, fence: int) -> int:
         return 0
 
 
-def _start(starts: Sequence[types.Start], loaded: Loaded, fence: int) -> int:
+def _start(starts: Sequence[types.Start], where: specs.Places, loaded: Loaded, fence: int) -> int:
     """Open an attempt for each start whose task still waits, give it its cards, and tell the hosts."""
     with transaction.atomic():
         lease.guard(fence)
-        ids = [start.task for start in starts]
-        queued = Task.objects.select_for_update().filter(pk__in=ids, state=State.QUEUED).order_by("pk")
-        tasks = {task.pk: task for task in queued}
+        tasks = _lock_queued([start.task for start in starts])
         starts = [start for start in starts if start.task in tasks]
-        numbers = _open_attempts(starts, _at(loaded.snapshot.now))
-        opened = Attempt.objects.filter(task__in=tasks, ended_at=None).values_list("task_id", "id")
-        attempts: dict[int, int] = dict(opened)
-        where = specs.places(starts)
+        attempts = _open_attempts(starts, tasks, _at(loaded.snapshot.now))
+        sources = source_specs.load({pk: task.config for pk, task in tasks.items()})
         agents.launch(
             [
                 member
                 for start in starts
                 for member in specs.members(
-                    tasks[start.task], attempts[start.task], numbers[start.task], start, where
+                    tasks[start.task],
+                    attempts[start.task],
+                    start,
+                    where,
+                    sources.get(start.task, source_specs.NOTHING),
                 )
             ]
         )
-        _move_started(starts, attempts, numbers, where, loaded)
-        Claim.objects.filter(task__in=tasks).delete()
+        _move_started(starts, tasks, attempts, where, loaded)
+        _drop_standing(tasks, loaded)
     return len(starts)
 
 
-def _open_attempts(starts: Sequence[types.Start], now: datetime) -> dict[int, int]:
-    """Insert an attempt for each start; return their numbers by task."""
-    earlier = Attempt.objects.filter(task__in=[start.task for start in starts]).values_list("task")
-    last = dict(earlier.annotate(last=Max("number")))
-    numbers = {start.task: last.get(start.task, 0) + 1 for start in starts}
+def _lock_queued(ids: Sequence[int]) -> dict[int, specs.Startable]:
+    """Return those of the tasks that still wait, and keep them from being stopped or held meanwhile."""
+    earlier = Attempt.objects.filter(task=OuterRef("pk")).order_by("-number").values("number")
+    queued = Task.objects.select_for_update().filter(pk__in=rows.among(ids), state=State.QUEUED)
+    found = queued.order_by("pk").values_list(
+        "pk", "business_id", "task_flag", "config", "secrets", Coalesce(Subquery(earlier[:1]), 0) + 1
+    )
+    return {row[0]: specs.Startable(*row) for row in found}
+
+
+def _open_attempts(
+    starts: Sequence[types.Start], tasks: Mapping[int, specs.Startable], now: datetime
+) -> dict[int, int]:
+    """Insert an attempt for each start; return their ids by task."""
+    found = [
+        (
+            start.task,
+            tasks[start.task].attempt_number,
+            start.task_class,
+            start.gpu_type,
+            sum(len(cards) for cards in start.numbers.values()),
+        )
+        for start in starts
+    ]
     rows.insert(
         Attempt,
-        [
-            (
-                start.task,
-                numbers[start.task],
-                start.task_class,
-                start.gpu_type,
-                sum(len(cards) for cards in start.numbers.values()),
-            )
-            for start in starts
-        ],
+        found,
         *("task", "number", "task_class", "gpu_type", "cards"),
         **{"created_at": now, "ending": "", "ending_code": "", "evict_rule": ""},
         **{"outcome": "", "outcome_code": "", "outcome_args": {}},
     )
-    return numbers
+    return dict(
+        Attempt.objects.filter(task__in=rows.among(tasks), ended_at=None).values_list("task_id", "id")
+    )
 
 
 def _move_started(
     starts: Sequence[types.Start],
+    tasks: Mapping[int, specs.Startable],
     attempts: Mapping[int, int],
-    numbers: Mapping[int, int],
     where: specs.Places,
     loaded: Loaded,
 ) -> None:
@@ -224,12 +249,13 @@ def _move_started(
         }
         for start in starts
     }
-    first = {task for task, number in numbers.items() if number == 1}
+    first = {pk for pk, task in tasks.items() if task.attempt_number == 1}
     fields = {"ready_at": None}
-    for ids, code in ((first, "started"), (numbers.keys() - first, "started_again")):
-        lifecycle.move(
-            ids, State.QUEUED, State.STARTING, code=code, attempts=attempts, each=each, fields=fields
-        )
+    for ids, code in ((first, "started"), (tasks.keys() - first, "started_again")):
+        if ids:
+            lifecycle.move(
+                ids, State.QUEUED, State.STARTING, code=code, attempts=attempts, each=each, fields=fields
+            )
 
 
 def _promotions(promotions: Iterable[types.Promote], loaded: Loaded, fence: int) -> int:
@@ -248,22 +274,30 @@ def _promotions(promotions: Iterable[types.Promote], loaded: Loaded, fence: int)
 
 
 def _reasons(waits: Mapping[int, Reason], loaded: Loaded, fence: int) -> None:
-    """Store the reasons that changed."""
+    """Store the reasons that changed, of the tasks that still wait: one that was stopped shows no reason to."""
     stored = loaded.stored_reasons
     changed = [task for task, reason in waits.items() if stored.get(task) != (reason.code, reason.args)]
-    for chunk in _chunks(changed, CHUNK * 5):
+    for chunk in _chunks(sorted(changed), REASONS_CHUNK):
         with transaction.atomic():
             lease.guard(fence)
-            # One that was stopped meanwhile waits no more, and shows no reason to.
-            waiting = Task.objects.waiting().select_for_update().filter(pk__in=chunk).order_by("pk")
-            ids = list(waiting.values_list("pk", flat=True))
-            values = {task: (waits[task].code, dict(waits[task].args)) for task in ids}
-            rows.update_each(Task, values, "reason_code", "reason_args")
-            hints.publish("tasks", *(f"task.{task}" for task in ids))
+            values = {task: (waits[task].code, dict(waits[task].args)) for task in chunk}
+            told = rows.update_each(Task, values, "reason_code", "reason_args", where={"state": WAITING})
+            hints.publish("tasks", *(f"task.{task}" for task in sorted(told)))
 
 
-def _chunks(items: Sequence[T], size: int) -> Iterator[Sequence[T]]:
-    return (items[first : first + size] for first in range(0, len(items), size))
+def _chunks(items: Iterable[T], most: int, weigh: Callable[[T], int] = lambda _: 1) -> Iterator[list[T]]:
+    """Cut the items into lists of at most so much weight; one that weighs more is alone."""
+    chunk: list[T] = []
+    weight = 0
+    for item in items:
+        own = weigh(item)
+        if chunk and weight + own > most:
+            yield chunk
+            chunk, weight = [], 0
+        chunk.append(item)
+        weight += own
+    if chunk:
+        yield chunk
 
 
 def _at(seconds: float) -> datetime:

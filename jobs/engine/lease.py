@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Callable
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 from django.db.models import F
 from django.db.models.expressions import Combinable
@@ -39,10 +39,20 @@ def guard(fence: int) -> None:
 
 
 def give_back(fence: int, took_ms: float) -> None:
-    """End the lease and note that a whole pass was done."""
+    """End the lease and note that the pass was not broken off."""
     PassLease.objects.filter(pk=1, fence=fence).update(
         expires_at=Now(), holder="", finished_at=Now(), took_ms=took_ms
     )
+
+
+def due_at() -> datetime | None:
+    """Return when to plan anew even if nothing changed; None: at once."""
+    return PassLease.objects.values_list("due_at", flat=True).get(pk=1)
+
+
+def plan_again_at(fence: int, at: datetime) -> None:
+    """Note that a plan was made and written, and when to plan anew even if nothing changes."""
+    PassLease.objects.filter(pk=1, fence=fence).update(due_at=at)
 
 
 def let_go(fence: int) -> None:

@@ -1,23 +1,27 @@
-"""One scheduling pass: take the lease or leave, reconcile, load, decide, apply."""
+"""One scheduling pass: take the lease or leave, reconcile; where something changed, load, decide, apply."""
 
 import gc
 import logging
+import math
 import os
 import socket
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 from itertools import pairwise
 
 from django.utils import timezone
 
 from cluster import hints, inventory
-from jobs.engine import lease, reconcile, snapshot
+from jobs.engine import changes, lease, past_use, reconcile, snapshot
 from jobs.engine.apply import apply
+from jobs.scheduling import types
 from jobs.scheduling.decide import decide
 
 log = logging.getLogger(__name__)
+PLAN_EVERY_S = 30.0  # a change that went unnoticed delays a start by this at most
 HOLDER = f"{socket.gethostname()[:48]}:{os.getpid()}"  # a host's name may fill the column alone
 
 
@@ -25,13 +29,14 @@ HOLDER = f"{socket.gethostname()[:48]}:{os.getpid()}"  # a host's name may fill 
 class Done:
     """What one pass did; times in milliseconds."""
 
-    moved: int  # attempts that reconciling moved
-    starts: int
-    evictions: int
-    reconcile_ms: float
-    load_ms: float
-    decide_ms: float
-    apply_ms: float
+    planned: bool  # false: nothing changed since the last plan, so there was nothing to decide
+    moved: int = 0  # attempts that reconciling moved
+    starts: int = 0
+    evictions: int = 0
+    reconcile_ms: float = 0.0
+    load_ms: float = 0.0
+    decide_ms: float = 0.0
+    apply_ms: float = 0.0
 
 
 def run(wait_s: float = 1.0) -> Done | None:
@@ -69,26 +74,55 @@ def _collector_paused() -> Iterator[None]:
 
 
 def _run(fence: int) -> Done:
-    marks = [time.perf_counter()]
+    began = time.perf_counter()
     hints.pass_begins()
     policy = snapshot.policy()
     now = timezone.now()
     inventory.sweep(now, policy.lost_after_s)
     moved = reconcile.run(now, policy)
-    marks.append(time.perf_counter())
+    reconcile_ms = (time.perf_counter() - began) * 1000
+    if not _is_due(fence, time.time()):
+        return Done(moved=moved, planned=False, reconcile_ms=reconcile_ms)
+    return replace(_plan(fence), moved=moved, reconcile_ms=reconcile_ms)
+
+
+def _plan(fence: int) -> Done:
+    marks = [time.perf_counter()]
+    policy = snapshot.policy()  # as it is now: a change of it may be what made the plan due
     loaded = snapshot.load(time.time(), policy.fair_half_life_s)
+    now = loaded.snapshot.now
     marks.append(time.perf_counter())
     plan = decide(loaded.snapshot, policy)
     marks.append(time.perf_counter())
-    changed = apply(plan, loaded, fence)
+    changed = apply(plan, loaded, policy, fence)
+    past_use.keep(now, policy.fair_half_life_s, fence)
+    lease.plan_again_at(fence, _due_at(plan, now, missed=changed.missed))
     marks.append(time.perf_counter())
-    spent = [(after - before) * 1000 for before, after in pairwise(marks)]
+    load_ms, decide_ms, apply_ms = [(after - before) * 1000 for before, after in pairwise(marks)]
     return Done(
-        moved=moved,
+        planned=True,
         starts=changed.starts,
         evictions=changed.evictions,
-        reconcile_ms=spent[0],
-        load_ms=spent[1],
-        decide_ms=spent[2],
-        apply_ms=spent[3],
+        load_ms=load_ms,
+        decide_ms=decide_ms,
+        apply_ms=apply_ms,
     )
+
+
+def _is_due(fence: int, now: float) -> bool:
+    """Say whether a new plan could differ from the last: something changed, or its time has come.
+
+    A plan is a pure function of rows and time. Each change of a row leaves a mark, and a plan says itself
+    when time alone may change it; that one is made now and then all the same costs little and trusts nobody.
+    """
+    if changes.take(fence):
+        return True
+    due_at = lease.due_at()
+    # One later than any plan asks for was written by a clock that was ahead.
+    return due_at is None or not now < due_at.timestamp() <= now + PLAN_EVERY_S
+
+
+def _due_at(plan: types.Plan, now: float, *, missed: int) -> datetime:
+    """Say when to plan anew even if nothing changes: at once where verdicts of the plan could not be written."""
+    at = now if missed else min(now + PLAN_EVERY_S, plan.wake_at or math.inf)
+    return datetime.fromtimestamp(at, UTC)

@@ -2,24 +2,29 @@
 
 import logging
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from functools import partial
 
-from django.db.models import Q, QuerySet
+from django.db.models import Exists, F, OuterRef, Q, QuerySet
 
+from cluster import gangs
 from cluster.agent import protocol
 from cluster.executors import agents
 from cluster.executors.base import Observed
 from cluster.models import CardLease, Host, Instance
-from jobs import lifecycle
-from jobs.lifecycle import End
+from jobs import endings, lifecycle
+from jobs.engine.epoch import Epoch
+from jobs.lifecycle import Closing, End
 from jobs.models import Attempt
 from jobs.scheduling.types import Policy
 from jobs.states import ACTIVE, State
 
 log = logging.getLogger(__name__)
 Outcome = Attempt.Outcome
+CHUNK = 200  # attempts per transaction
+NEVER_RAN = frozenset({"start_failed", "image_failed", "code_failed", "data_failed"})
 LOST_CODES = {  # nobody knows how these ended
     protocol.KEEPER_LOST: "keeper_lost",
     protocol.HOST_RESTARTED: "host_restarted",
@@ -65,28 +70,75 @@ Step = Keep | Close | Order | Run | Free
 def run(now: datetime, policy: Policy) -> int:
     """Bring every open attempt to where its instances are; return how many moved.
 
-    A fixed number of queries where nothing changed; attempts that run quietly are not even read.
+    A fixed number of queries where nothing changed; attempts that run, start or leave quietly are not even read.
     """
-    moved = 0
     _leave_hosts(now, policy)
-    attempts = list(_restless(now).select_related("task").order_by("id"))
+    attempts = list(_restless(now, policy).select_related("task").order_by("id"))
     observed: dict[int, list[Observed]] = defaultdict(list)
     for row in agents.observe([attempt.pk for attempt in attempts]):
         observed[row.gang].append(row)
+    moved = 0
+    running: dict[int, int] = {}
+    closings: list[Closing] = []
     for attempt in attempts:
-        members = sorted(observed[attempt.pk], key=lambda row: row.rank)
-        moved += _step(attempt, members, now, policy)
-    return moved
+        step = _next(attempt, sorted(observed[attempt.pk], key=lambda row: row.rank), now, policy)
+        match step:
+            case Run():
+                running[attempt.task_id] = attempt.pk
+            case Close(end, blame):
+                state = State(attempt.task.state)
+                hosts = frozenset(host for host in blame if host)
+                closings.append(Closing(attempt=attempt, state=state, end=end, blame=hosts))
+            case Order() | Keep() | Free():
+                moved += _left_alone(attempt, partial(_take, attempt, step))
+    return moved + _close_all(closings, policy) + _run_all(running)
 
 
-def _step(attempt: Attempt, members: Sequence[Observed], now: datetime, policy: Policy) -> bool:
-    """Let one attempt take its step; a fault in it must not keep all the others from theirs."""
+def _close_all(closings: Sequence[Closing], policy: Policy) -> int:
+    """Close attempts of which nothing is left: many at once, since that is what many evictions lead to."""
+    closed = 0
+    for at in range(0, len(closings), CHUNK):
+        chunk = closings[at : at + CHUNK]
+        try:
+            closed += _close(chunk, policy)
+        except Exception:
+            # One that cannot be closed must not keep the others from it: each for itself.
+            log.exception("%s attempts were not closed together", len(chunk))
+            for one in chunk:
+                closed += _left_alone(one.attempt, partial(_close, [one], policy))
+    return closed
+
+
+def _close(closings: Sequence[Closing], policy: Policy) -> int:
+    return len(lifecycle.close_all(closings, backoff_s=policy.pull_up_backoff_s))
+
+
+def _run_all(running: Mapping[int, int]) -> int:
+    """Let attempts (by task) run that were starting: many at once, since that is what many starts lead to."""
+    each = sorted(running.items())
+    return sum(len(lifecycle.run_all(dict(each[at : at + CHUNK]))) for at in range(0, len(each), CHUNK))
+
+
+def _next(attempt: Attempt, members: Sequence[Observed], now: datetime, policy: Policy) -> Step | None:
+    """Return the step of one attempt; None where it has none, or where there is a fault in it."""
     try:
-        step = next_step(attempt, members, now, policy)
-        return step is not None and _take(attempt, step, policy)
+        return next_step(attempt, members, now, policy)
     except Exception:
-        log.exception("attempt %s of task %s was left as it is", attempt.pk, attempt.task_id)
-        return False
+        _note_fault(attempt)
+        return None
+
+
+def _left_alone(attempt: Attempt, take: Callable[[], int]) -> int:
+    """Take a step, and return whether it came true; a fault in one must not keep all the others from theirs."""
+    try:
+        return take()
+    except Exception:
+        _note_fault(attempt)
+        return 0
+
+
+def _note_fault(attempt: Attempt) -> None:
+    log.exception("attempt %s of task %s was left as it is", attempt.pk, attempt.task_id)
 
 
 def _leave_hosts(now: datetime, policy: Policy) -> None:
@@ -116,20 +168,21 @@ def _order_off(hosts: dict[int, str]) -> None:
         lifecycle.order_end(attempt, State(attempt.task.state), end)
 
 
-def _restless(now: datetime) -> QuerySet[Attempt]:
-    """Return the open attempts that may have a step to take: not those that run whole and in their time."""
-    gone = CardLease.objects.filter(released_at=None, instance__phase=Instance.Phase.GONE)
-    gangs = set(gone.values_list("instance__gang", flat=True))
-    limited = Attempt.objects.filter(
-        ended_at=None, task__state=State.RUNNING, task__time_limit_s__isnull=False
-    )
-    late = [
-        pk
-        for pk, created_at, limit_s in limited.values_list("pk", "created_at", "task__time_limit_s")
-        if limit_s is not None and now >= created_at + timedelta(seconds=limit_s)
-    ]
-    open_ones = Attempt.objects.filter(ended_at=None, task__state__in=ACTIVE)
-    return open_ones.filter(~Q(task__state=State.RUNNING) | Q(pk__in=gangs | set(late)))
+def _restless(now: datetime, policy: Policy) -> QuerySet[Attempt]:
+    """Return the open attempts that may have a step to take: not those that are on their way and in their time."""
+    open_ones = Attempt.objects.filter(ended_at=None, task__state__in=ACTIVE).order_by()
+    alive = Instance.objects.filter(pk=OuterRef("instance")).exclude(phase=Instance.Phase.GONE)
+    gone = CardLease.objects.filter(~Exists(alive), released_at=None)
+    # Two exclusions, since an index holds all but those that are gone.
+    not_yet = Instance.objects.exclude(phase=Instance.Phase.GONE).exclude(phase=Instance.Phase.RUNNING)
+    starting = open_ones.filter(task__state=State.STARTING)
+    over = starting.filter(created_at__lte=now - timedelta(seconds=policy.start_deadline_s))
+    limit = Epoch(F("created_at")) + F("task__time_limit_s")
+    late = open_ones.filter(ending="").alias(limit=limit).filter(limit__lte=now.timestamp())
+    found = set(gone.values_list("gang", flat=True))
+    found |= set(starting.values_list("pk", flat=True)) - set(not_yet.values_list("gang", flat=True))
+    found |= set(over.values_list("pk", flat=True)) | set(late.values_list("pk", flat=True))
+    return open_ones.filter(pk__in=found).exclude(task__state=State.KEEPING, keep_until__gt=now)
 
 
 def next_step(attempt: Attempt, members: Sequence[Observed], now: datetime, policy: Policy) -> Step | None:
@@ -153,7 +206,7 @@ def next_step(attempt: Attempt, members: Sequence[Observed], now: datetime, poli
 def _over(attempt: Attempt, members: Sequence[Observed]) -> Step:
     """Say how an attempt ended of which nothing is left."""
     workers = _workers(attempt, members)
-    bad = next((member for member in workers if not _ended_well(member)), None)
+    bad = min((member for member in workers if not _ended_well(member)), key=_first, default=None)
     natural = all(member.by_itself for member in workers)
     if bad is None and natural:
         return _kept(attempt, End(outcome=Outcome.SUCCEEDED, code="succeeded"))
@@ -169,7 +222,8 @@ def _over(attempt: Attempt, members: Sequence[Observed]) -> Step:
 def _kept(attempt: Attempt, end: End) -> Step:
     """Keep the place of an attempt that ended by itself, where the task asks so and is not tried again."""
     again = end.outcome != Outcome.SUCCEEDED and lifecycle.retries_left(attempt.task)
-    if attempt.task.keep_alive and attempt.ending in {"", Outcome.SUCCEEDED} and not again:
+    ran = end.code not in NEVER_RAN  # else there is nothing to look at
+    if attempt.task.keep_alive and attempt.ending in {"", Outcome.SUCCEEDED} and ran and not again:
         return Keep(end)
     return Close(end, () if end.outcome == Outcome.SUCCEEDED else (int(end.args.get("host_id", 0)),))
 
@@ -183,9 +237,14 @@ def _ended_well(member: Observed) -> bool:
     return member.exit_code == 0
 
 
+def _first(member: Observed) -> tuple[float, int]:
+    """Order members by when their end was heard: the others often fail because the first did."""
+    return (member.gone_at.timestamp() if member.gone_at else 0.0, member.rank)
+
+
 def _early_end(attempt: Attempt, members: Sequence[Observed]) -> End | None:
     """Say how the attempt has to end because of members that are gone while others are not."""
-    gone = [member for member in members if member.phase == "gone"]
+    gone = sorted((member for member in members if member.phase == "gone"), key=_first)
     workers = _workers(attempt, members)
     for member in gone:
         if member not in workers or not _ended_well(member):
@@ -203,11 +262,17 @@ def _limit(
     limit = attempt.task.time_limit_s
     if limit is not None and age >= limit:
         return End(outcome=Outcome.FAILED, code="time_limit", args={"limit_s": limit})
-    late = [member.host_name for member in members if member.phase not in {"running", "gone"}]
-    if state == State.STARTING and late and age >= policy.start_deadline_s:
-        args = {"limit_s": policy.start_deadline_s, "hosts": ", ".join(late), "of": len(members)}
+    if state == State.STARTING and age >= policy.start_deadline_s and (late := _late(members)):
+        names, ids = ", ".join(member.host_name for member in late), [member.host_id for member in late]
+        args = {"limit_s": policy.start_deadline_s, "hosts": names, "host_ids": ids, "of": len(members)}
         return End(outcome=Outcome.FAILED, code="start_deadline", args=args)
     return None
+
+
+def _late(members: Sequence[Observed]) -> Sequence[Observed]:
+    """Return the members that the others wait for; where all are ready those that did not follow the word to start."""
+    late = [member for member in members if member.phase in gangs.UNREADY]
+    return late or [member for member in members if member.phase == "ready"]
 
 
 def failure_of(member: Observed, members: Sequence[Observed]) -> End:
@@ -220,34 +285,42 @@ def failure_of(member: Observed, members: Sequence[Observed]) -> End:
     }
     if member.detail in LOST_CODES:
         return End(outcome=Outcome.LOST, code=LOST_CODES[member.detail], args=args)
+    ended = {
+        "signal": member.exit_signal,
+        "exit_code": member.exit_code,
+        "detail": member.broken_cards or member.detail,
+    }
+    args |= {name: value for name, value in ended.items() if value not in {None, ""}}
+    return End(outcome=Outcome.FAILED, code=_failure_code(member), args=args)
+
+
+def _failure_code(member: Observed) -> str:
+    """Return the code of a failure: what the host said it was, before what only the exit says."""
+    if member.cause in endings.CAUSED:
+        return endings.CAUSED[member.cause]
+    if member.broken_cards and member.by_itself:
+        return "card_fault"
     if member.exit_signal is not None:
-        return End(outcome=Outcome.FAILED, code="exit_signal", args={**args, "signal": member.exit_signal})
-    if member.exit_code is not None:
-        return End(outcome=Outcome.FAILED, code="exit_code", args={**args, "exit_code": member.exit_code})
-    return End(outcome=Outcome.FAILED, code="start_failed", args={**args, "detail": member.detail})
+        return "exit_signal"
+    return "exit_code" if member.exit_code is not None else "start_failed"
 
 
 def _blame(attempt: Attempt, members: Sequence[Observed]) -> tuple[int, ...]:
     """Return the hosts that a next attempt should avoid."""
     if attempt.ending != Outcome.FAILED:
         return ()
-    never_ran = tuple(member.host_id for member in members if member.exit_code is None and member.detail)
-    failed = int(attempt.outcome_args.get("host_id", 0))
-    return (*never_ran, failed) if failed else never_ran
+    # Not those that were stopped, ready or on their way, because of another.
+    unable = [member for member in members if member.by_itself and member.exit_code is None and member.detail]
+    args = attempt.outcome_args
+    return (*(member.host_id for member in unable), int(args.get("host_id", 0)), *args.get("host_ids", ()))
 
 
-def _take(attempt: Attempt, step: Step, policy: Policy) -> bool:
+def _take(attempt: Attempt, step: Keep | Order | Free) -> bool:
     state = State(attempt.task.state)
     match step:
-        case Run():
-            return lifecycle.runs(attempt, state)
         case Order(end):
             return lifecycle.order_end(attempt, state, end)
         case Keep(end):
             return lifecycle.keep(attempt, state, end)
-        case Close(end, blame):
-            return lifecycle.close(
-                attempt, state, end, backoff_s=policy.pull_up_backoff_s, blame=filter(None, blame)
-            )
         case Free():
             return lifecycle.free(attempt, code="keep_over")

@@ -1,30 +1,31 @@
 """Load what a pass knows, in a fixed number of queries, as plain rows."""
 
 import json
-from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from functools import cache
-from math import log
-from typing import Any
+from typing import Any, Literal
 
-from django.db.models import BooleanField, ExpressionWrapper, F, FloatField, Q, Sum, TextField
-from django.db.models.functions import Cast, Exp
+from django.db.models import BooleanField, ExpressionWrapper, F, FilteredRelation, Q, TextField
+from django.db.models.functions import Cast
 
-from cluster.models import Card, CardLease, GpuType, Host, Region
+from cluster.models import Card, GpuType, Host, Region
+from jobs.engine import past_use
 from jobs.engine.epoch import Epoch
-from jobs.models import Attempt, Claim, Policy, Task, TaskClass
+from jobs.models import Attempt, Claim, Policy, Task
 from jobs.scheduling import types
 from jobs.scheduling.policy import read as read_policy
 from jobs.states import ACTIVE, State
 from quotas import windows
-from quotas.models import Business, Quota, Reservation, UsageRow
+from quotas.models import Business, Quota, Reservation
 
 HOUR_S = 3600
 WINDOWS_AHEAD = timedelta(days=15)  # of a weekly reservation, so that there is always a next one
-HALF_LIVES = 10  # use older than so many half-lives is not looked at
-GATES = {State.HELD: "hold", State.BLOCKED: "dependency"}
+Gate = Literal["", "not_before", "backoff", "dependency", "hold"]
+GATES: dict[str, Gate] = {State.HELD: "hold", State.BLOCKED: "dependency"}
+StoredReason = tuple[str, dict[str, Any]]  # code, arguments
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,7 +33,7 @@ class Loaded:
     """A snapshot, with what the engine needs besides to apply the plan."""
 
     snapshot: types.Snapshot
-    stored_reasons: dict[int, tuple[str, dict[str, Any]]]  # waiting task → the reason it shows
+    stored_reasons: dict[int, StoredReason]  # waiting task → the reason it shows
     attempts: dict[int, int]  # running task → its open attempt
     states: dict[int, str]  # running task → its state
 
@@ -46,19 +47,18 @@ def policy() -> types.Policy:
 def load(now: float, fair_half_life_s: float) -> Loaded:
     """Return the snapshot at `now` (seconds since the epoch); past use decays with the half-life."""
     # Leases before tasks: of an attempt that closes in between the cards count as taken for this pass.
-    cards = _cards()
-    leased, held_by = _leases(cards)
+    hosts, held_by = _hosts()
     waiting, reasons = _waiting(now)
     running, attempts, states = _running(held_by, now)
     snapshot = types.Snapshot(
         now=now,
-        hosts=tuple(_hosts(cards, leased)),
+        hosts=tuple(hosts),
         waiting=tuple(waiting),
         running=tuple(running),
         quotas=tuple(_quotas()),
         claims=tuple(_claims()),
         reservations=tuple(_reservations(now)),
-        usage=tuple(_usage(now, fair_half_life_s)),
+        usage=tuple(past_use.read(now, fair_half_life_s)),
         type_names=dict(GpuType.objects.values_list("id", "name")),
         host_names=dict(Host.objects.exclude(state=Host.State.REMOVED).values_list("id", "name")),
         business_names=dict(Business.objects.values_list("id", "flag")),
@@ -67,58 +67,57 @@ def load(now: float, fair_half_life_s: float) -> Loaded:
     return Loaded(snapshot=snapshot, stored_reasons=reasons, attempts=attempts, states=states)
 
 
-CardRow = tuple[int, int, int, int, str]  # host, type, id, number, state
-HostRow = tuple[int, int, str, bool, list[str]]  # id, region, state, whether lost, what it offers
+Key = tuple[int, int]  # host, type
+HeldBy = dict[int, dict[int, int]]  # attempt → host → good cards that it holds there
 
 
-def _cards() -> list[CardRow]:
-    rows = Card.objects.exclude(host__state=Host.State.REMOVED)
-    return list(rows.values_list("host_id", "gpu_type_id", "id", "index", "state"))
+def _hosts() -> tuple[list[types.HostCards], HeldBy]:
+    """Return what each host has of each type, and what the attempts hold of it."""
+    total: dict[Key, int] = {}
+    free: dict[Key, list[int]] = defaultdict(list)
+    held_by: HeldBy = defaultdict(dict)
+    for host, gpu_type, number, state, gang in _cards():
+        key = (host, gpu_type)
+        good = state == Card.State.OK
+        total[key] = total.get(key, 0) + good
+        if gang is not None:
+            held = held_by[gang]
+            held[host] = held.get(host, 0) + good
+        elif good:
+            free[key].append(number)
+    return list(_host_cards(total, free)), held_by
 
 
-def _host_rows() -> dict[int, HostRow]:
+def _cards() -> Iterable[tuple[int, int, int, str, int | None]]:
+    """Give each card's host, type, number and state, and the gang that it is leased to, if it is."""
+    lease = FilteredRelation("leases", condition=Q(leases__released_at__isnull=True))
+    rows = Card.objects.exclude(host__state=Host.State.REMOVED).annotate(lease=lease).order_by()
+    return rows.values_list("host_id", "gpu_type_id", "index", "state", "lease__gang")
+
+
+def _host_cards(total: Mapping[Key, int], free: Mapping[Key, list[int]]) -> Iterable[types.HostCards]:
     lost = ExpressionWrapper(Q(lost_since__isnull=False), BooleanField())
-    rows = Host.objects.exclude(state=Host.State.REMOVED)
-    return {row[0]: row for row in rows.values_list("id", "region_id", "state", lost, "offers")}
-
-
-def _leases(cards: Iterable[CardRow]) -> tuple[set[int], dict[int, Counter[int]]]:
-    """Return the leased cards, and by attempt how many good cards it holds on each host."""
-    places = {card: (host, state == Card.State.OK) for host, _type, card, _number, state in cards}
-    leased: set[int] = set()
-    held_by: dict[int, Counter[int]] = defaultdict(Counter)
-    for card, gang in CardLease.objects.filter(released_at=None).values_list("card_id", "instance__gang"):
-        leased.add(card)
-        if card in places:
-            host, good = places[card]
-            held_by[gang][host] += good
-    return leased, held_by
-
-
-def _hosts(cards: Iterable[CardRow], leased: set[int]) -> Iterable[types.HostCards]:
-    """Group cards by host and type."""
-    hosts = _host_rows()
-    groups: dict[tuple[int, int], list[CardRow]] = defaultdict(list)
-    for row in cards:
-        groups[row[0], row[1]].append(row)
-    for (host, gpu_type), rows in groups.items():
-        if host not in hosts:
-            continue  # registered since the cards were read
-        _, region, state, lost, offers = hosts[host]
-        good = [row for row in rows if row[4] == Card.State.OK]
+    rows = Host.objects.exclude(state=Host.State.REMOVED).order_by()
+    facts = {pk: rest for pk, *rest in rows.values_list("id", "region_id", "state", lost, _text("offers"))}
+    offered = cache(lambda text: frozenset(json.loads(text)))
+    for key, number in total.items():
+        host, gpu_type = key
+        if host not in facts:
+            continue  # removed since the cards were read
+        region, state, is_lost, offers = facts[host]
         yield types.HostCards(
             host=host,
             region=region,
             gpu_type=gpu_type,
-            total=len(good),
-            free_numbers=tuple(sorted(row[3] for row in good if row[2] not in leased)),
-            state="lost" if lost else state,  # type: ignore[arg-type]  # the model's choices are those words
-            offers=frozenset(offers),
+            total=number,
+            free_numbers=tuple(sorted(free.get(key, ()))),
+            state="lost" if is_lost else state,
+            offers=offered(offers),
         )
 
 
-def _waiting(now: float) -> tuple[list[types.Waiting], dict[int, tuple[str, dict[str, Any]]]]:
-    rows = Task.objects.waiting().values_list(
+def _waiting(now: float) -> tuple[list[types.Waiting], dict[int, StoredReason]]:
+    rows = Task.objects.waiting().order_by().values_list(
         "id",
         "business_id",
         "user_id",
@@ -127,6 +126,7 @@ def _waiting(now: float) -> tuple[list[types.Waiting], dict[int, tuple[str, dict
         "host_gpu_num",
         _text("gpu_types"),
         "region_id",
+        "needs",
         "priority",
         Epoch(F("submitted_at")),
         Epoch(F("queued_at")),
@@ -134,16 +134,18 @@ def _waiting(now: float) -> tuple[list[types.Waiting], dict[int, tuple[str, dict
         "time_limit_s",
         _text("avoid_hosts"),
         "state",
-        "reason_code",
-        _text("reason_args"),
         "pull_up",
         "checkpoint_interval_s",
-    )
-    parse = cache(json.loads)  # tasks of one shape say the same: each text is read once
+        "reason_code",
+        _text("reason_args"),
+    )  # fmt: skip
+    # Tasks of one shape say the same: each text is read once.
+    ids, parse = cache(lambda text: tuple(json.loads(text))), cache(json.loads)
     tasks, reasons = [], {}
-    for row in rows:
-        tasks.append(_waiting_task(row, now, parse))
-        reasons[row[0]] = (row[15], parse(row[16]))
+    for *facts, code, args in rows:
+        task = _waiting_task(facts, now, ids)
+        tasks.append(task)
+        reasons[task.id] = (code, parse(args))
     return tasks, reasons
 
 
@@ -152,37 +154,39 @@ def _text(name: str) -> Cast:
     return Cast(name, TextField())
 
 
-def _waiting_task(row: tuple[Any, ...], now: float, parse: Callable[[str], Any]) -> types.Waiting:
-    submitted, queued, ready_at = row[9], row[10], row[11] or 0.0
-    late = "backoff" if queued > submitted + 0.5 else "not_before"
+def _waiting_task(facts: Sequence[Any], now: float, ids: Callable[[str], tuple[int, ...]]) -> types.Waiting:
+    (
+        pk, business, user, wanted, host_num, host_gpu_num, gpu_types, region, needs, priority,
+        submitted, queued, ready_at, time_limit, avoid, state, pull_up, checkpoint_s,
+    ) = facts  # fmt: skip
+    ready_at = ready_at or 0.0
+    late: Gate = "backoff" if queued > submitted + 0.5 else "not_before"
     return types.Waiting(
-        id=row[0],
-        business=row[1],
-        user=row[2],
-        wanted=row[3],
-        host_num=row[4],
-        host_gpu_num=row[5],
-        gpu_types=tuple(parse(row[6])),
-        region=row[7],
-        priority=row[8],
+        id=pk,
+        business=business,
+        user=user,
+        wanted=wanted,
+        host_num=host_num,
+        host_gpu_num=host_gpu_num,
+        gpu_types=ids(gpu_types),
+        region=region,
+        needs=needs,
+        priority=priority,
         submitted=submitted,
         queued=queued,
         ready_at=ready_at,
-        gate=GATES.get(row[14]) or (late if ready_at > now else ""),  # type: ignore[arg-type]  # the words of Gate
-        time_limit=row[12],
-        avoid=frozenset(parse(row[13])),
-        pull_up=row[17],
-        checkpoint_s=row[18],
+        gate=GATES.get(state) or (late if ready_at > now else ""),
+        time_limit=time_limit,
+        avoid=frozenset(ids(avoid)),
+        pull_up=pull_up,
+        checkpoint_s=checkpoint_s,
     )
 
 
-def _running(
-    held_by: dict[int, Counter[int]], now: float
-) -> tuple[list[types.Running], dict[int, int], dict[int, str]]:
+def _running(held_by: HeldBy, now: float) -> tuple[list[types.Running], dict[int, int], dict[int, str]]:
     evictions = _evictions(now)
-    rows = Attempt.objects.filter(ended_at=None, task__state__in=ACTIVE).values_list(
+    rows = Attempt.objects.filter(ended_at=None, task__state__in=ACTIVE).order_by().values_list(
         "task_id",
-        "id",
         "task__business_id",
         "task__user_id",
         "task_class",
@@ -196,41 +200,47 @@ def _running(
         "task__time_limit_s",
         "task__checkpoint_interval_s",
         "task__pull_up",
-        "task__state",
         "evicted_for_id",
         Epoch(F("ending_at")),
-    )
+        "task__state",
+        "id",
+    )  # fmt: skip
     tasks, attempts, states = [], {}, {}
-    for row in rows:
-        tasks.append(_running_task(row, held_by, evictions))
-        attempts[row[0]] = row[1]
-        states[row[0]] = row[15]
+    for *facts, state, attempt in rows:
+        task = _running_task(facts, state, held_by.get(attempt, {}), evictions)
+        tasks.append(task)
+        attempts[task.id] = attempt
+        states[task.id] = state
     return tasks, attempts, states
 
 
 def _running_task(
-    row: tuple[Any, ...], held_by: dict[int, Counter[int]], evictions: dict[int, list[float]]
+    facts: Sequence[Any], state: str, hosts: Mapping[int, int], evictions: Mapping[int, list[float]]
 ) -> types.Running:
+    (
+        pk, business, user, task_class, wanted, gpu_type, cards, submitted, started,
+        region, priority, time_limit, checkpoint_s, pull_up, evicted_for, leaving_since,
+    ) = facts  # fmt: skip
     return types.Running(
-        id=row[0],
-        business=row[2],
-        user=row[3],
-        task_class=row[4],
-        wanted=row[5],
-        gpu_type=row[6],
-        hosts=dict(held_by.get(row[1], {})),
-        cards=row[7],
-        submitted=row[8],
-        started=row[9],
-        region=row[10],
-        priority=row[11],
-        time_limit=row[12],
-        checkpoint_s=row[13],
-        pull_up=row[14],
-        leaving_since=row[17],
-        keeping=row[15] == State.KEEPING,
-        evicted_for=row[16],
-        evictions=tuple(evictions.get(row[0], ())),
+        id=pk,
+        business=business,
+        user=user,
+        task_class=task_class,
+        wanted=wanted,
+        gpu_type=gpu_type,
+        hosts=hosts,
+        cards=cards,
+        submitted=submitted,
+        started=started,
+        region=region,
+        priority=priority,
+        time_limit=time_limit,
+        checkpoint_s=checkpoint_s,
+        pull_up=pull_up,
+        leaving_since=leaving_since,
+        keeping=state == State.KEEPING,
+        evicted_for=evicted_for,
+        evictions=tuple(evictions.get(pk, ())),
     )
 
 
@@ -273,18 +283,6 @@ def _reservations(now: float) -> Iterable[types.Reservation]:
                 start=start.timestamp(),
                 end=end.timestamp(),
             )
-
-
-def _usage(now: float, half_life_s: float) -> Iterable[types.Usage]:
-    """Sum up the elastic card-seconds of ended attempts; after ten half-lives a thousandth would be left."""
-    since = datetime.fromtimestamp(max(0.0, now - HALF_LIVES * half_life_s), tz=UTC)
-    decay = Exp((Epoch(F("ended_at")) - now) * (log(2) / half_life_s))
-    rows = UsageRow.objects.filter(task_class=TaskClass.ELASTIC, ended_at__gt=since).order_by()
-    sums = rows.values_list("business_id", "user_id").annotate(
-        card_s=Sum(F("cards") * F("seconds") * decay, output_field=FloatField())
-    )
-    for business, user, card_s in sums:
-        yield types.Usage(business=business, user=user, card_s=card_s)
 
 
 def _claims() -> Iterable[types.Claim]:

@@ -136,6 +136,8 @@ def _leases(snapshot: Snapshot, cards: dict[tuple[int, int], int]) -> None:
             instances.append(instance)
             taken = [index for index in range(totals[host]) if index not in free[host]][:number]
             free[host].update(taken)
-            leases += [CardLease(card_id=cards[host, index], instance=instance) for index in taken]
+            leases += [
+                CardLease(card_id=cards[host, index], instance=instance, gang=attempt.pk) for index in taken
+            ]
     Instance.objects.bulk_create(instances, CHUNK)
     CardLease.objects.bulk_create(leases, CHUNK)

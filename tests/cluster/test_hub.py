@@ -157,9 +157,9 @@ def test_each_loop_has_a_hub_of_its_own_and_closed_ones_are_forgotten(valkey: st
 
 def test_published_topics_reach_the_hub_as_the_product_publishes_them(valkey: str) -> None:
     async def story() -> None:
-        async with hub.listen("host.3") as listener:
+        async with hub.listen("host.3", "cards", "tasks") as listener:
             await subscribed(listener)
-            await asyncio.to_thread(hints._publish, ("host.3", "host.3"))
-            assert await listener.changed(5) == {"host.3"}
+            await asyncio.to_thread(hints._publish, ("host.3", "cards", "host.4", "host.3"))
+            assert await listener.changed(5) == {"host.3", "cards"}
 
     run(story())

@@ -6,6 +6,7 @@ from datetime import timedelta
 import pytest
 from cryptography.fernet import Fernet
 from django.db import IntegrityError, connection, transaction
+from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 from pytest_django import DjangoAssertNumQueries, Settings
 
@@ -15,6 +16,7 @@ from jobs import services
 from jobs.engine import lease, passes, snapshot
 from jobs.models import Attempt, Claim, PassLease, Policy, Task
 from quotas.models import UsageRow
+from tests.engine.quiet import settle
 from tests.world import World
 
 pytestmark = pytest.mark.django_db
@@ -136,10 +138,22 @@ def test_a_card_cannot_be_leased_twice_whoever_tries(world: World) -> None:
     world.host("h1", cards=1)
     task = world.task()
     passes.run()
-    card = Card.objects.get()
-    with pytest.raises(IntegrityError), transaction.atomic():
-        CardLease.objects.create(card=card, instance=Instance.objects.get())
+    card, instance = Card.objects.get(), Instance.objects.get()
+    with pytest.raises(IntegrityError, match=r"card_leased_once|card_id"), transaction.atomic():
+        CardLease.objects.create(card=card, instance=instance, gang=instance.gang)
     assert states(task) == ["starting"]
+
+
+def test_a_task_cannot_have_two_open_attempts_whoever_opens_them(world: World) -> None:
+    world.business("ads", P40=16)
+    world.host("h1", cards=1)
+    task = world.task()
+    passes.run()
+    values = (
+        Attempt.objects.filter(task=task).values("gpu_type_id", "task_class", "cards", "created_at").get()
+    )
+    with pytest.raises(IntegrityError, match=r"one_open_attempt|task_id"), transaction.atomic():
+        Attempt.objects.create(task=task, number=2, **values)
 
 
 def test_a_start_whose_card_was_taken_meanwhile_does_not_hinder_the_others(
@@ -164,14 +178,65 @@ def test_a_start_whose_card_was_taken_meanwhile_does_not_hinder_the_others(
     assert states(blocker) == ["starting"]
 
 
-def test_a_pass_that_changes_nothing_costs_a_fixed_number_of_queries(
+def test_a_pass_in_which_nothing_changed_costs_few_queries(
     world: World, full: list[Task], django_assert_max_num_queries: DjangoAssertNumQueries
 ) -> None:
     for _ in range(3):
         world.task("nlp", "ben", cards=2, wanted_class="elastic")
-    passes.run()
-    with django_assert_max_num_queries(24):
+    settle()
+    with django_assert_max_num_queries(16):
         passes.run()
+
+
+def test_a_pass_costs_the_same_queries_however_many_tasks_it_starts_evicts_and_explains(world: World) -> None:
+    assert queries_of_a_pass(world, "A40", 1) == queries_of_a_pass(world, "P40", 6)
+
+
+def queries_of_a_pass(world: World, gpu_type: str, size: int) -> int:
+    """Count the queries of a pass that starts so many tasks, evicts so many and lets so many wait."""
+    world.business("ads", **{gpu_type: 2 * size})
+    world.host(f"h-{gpu_type}", cards=2 * size, gpu_type=gpu_type)
+    victims = [world.task(gpu_types=[gpu_type], wanted_class="elastic") for _ in range(size)]
+    settle()
+    high = [world.task(gpu_types=[gpu_type]) for _ in range(2 * size)]
+    waiting = [world.task(gpu_types=[gpu_type], wanted_class="elastic") for _ in range(size)]
+    with CaptureQueriesContext(connection) as queries:
+        passes.run()
+    assert states(*victims, *waiting) == ["evicting"] * size + ["queued"] * size
+    assert sorted(states(*high)) == ["queued"] * size + ["starting"] * size
+    return len(queries)
+
+
+def test_ends_cost_the_same_queries_however_many_come_at_once(world: World) -> None:
+    assert queries_of_ends(world, "A40", 1) == queries_of_ends(world, "P40", 6)
+
+
+def queries_of_ends(world: World, gpu_type: str, size: int) -> int:
+    """Count the queries of a pass that hears of so many ends: good ones, bad ones and those of evicted tasks."""
+    world.business("ads", **{gpu_type: 3 * size})
+    world.host(f"h-{gpu_type}", cards=3 * size, gpu_type=gpu_type)
+    evicted = [
+        world.task(gpu_types=[gpu_type], wanted_class="elastic", pull_up=True, time_limit_s=9)
+        for _ in range(size)
+    ]
+    good = [world.task(gpu_types=[gpu_type]) for _ in range(size)]
+    bad = [world.task(gpu_types=[gpu_type]) for _ in range(size)]
+    settle()
+    for task in (*evicted, *good, *bad):
+        world.host_says(task, "running")
+    settle()
+    high = [world.task(gpu_types=[gpu_type]) for _ in range(size)]
+    settle()
+    for task in (*evicted, *good):
+        world.host_says(task, "gone", exit_code=0 if task in good else None, ended_by_itself=task in good)
+    for task in bad:
+        world.host_says(task, "gone", exit_code=3, ended_by_itself=True)
+    with CaptureQueriesContext(connection) as queries:
+        passes.run()
+    assert states(*good, *bad) == ["succeeded"] * size + ["failed"] * size
+    assert set(states(*evicted)) == {"queued"}
+    assert set(states(*high)) == {"starting"}
+    return len(queries)
 
 
 def test_a_policy_key_of_the_admin_is_obeyed(world: World, full: list[Task]) -> None:

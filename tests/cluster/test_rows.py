@@ -1,0 +1,73 @@
+"""Many rows in one statement: what is written is what was given, on either database."""
+
+from datetime import UTC, datetime
+
+import pytest
+from django.contrib.auth.models import User
+
+from cluster import rows
+from cluster.models import GpuType, Host, Region
+from tests.world import World
+
+pytestmark = pytest.mark.django_db
+
+WORDS = ["it's", 'a "quote"', "back\\slash", "{braces}", "% of %s", "卡型", "two\nlines", "", "null"]
+
+
+def test_texts_lists_nulls_and_dates_are_written_as_they_are(world: World) -> None:
+    at = datetime(2030, 1, 2, 3, 4, 5, 678901, tzinfo=UTC)
+    region = world.region()
+    given = [(f"h{n}", word, [word, n], at if n % 2 else None) for n, word in enumerate(WORDS)]
+    rows.insert(
+        Host,
+        given,
+        *("name", "address", "offers", "lost_since"),
+        **{"region": region.pk, "state": "ready", "state_reason": "", "state_changed_at": at},
+        **{
+            "token_hash": "",
+            "trouble": "",
+            "agent_version": "",
+            "agent_boot": "",
+            "clock_offset_s": 0.5,
+            "agent_seq": 2**40,
+        },
+    )
+    found = Host.objects.order_by("pk").values_list("name", "address", "offers", "lost_since")
+    assert list(found) == given
+    assert set(Host.objects.values_list("region", "state_changed_at", "agent_seq")) == {
+        (region.pk, at, 2**40)
+    }
+
+
+def test_each_row_gets_its_own_values_where_it_is_as_asked(world: World) -> None:
+    hosts = [world.host(f"h{n}") for n in range(len(WORDS))]
+    Host.objects.filter(pk=hosts[0].pk).update(state="removed")
+    values = {host.pk: (word, {"word": word}) for host, word in zip(hosts, WORDS, strict=True)}
+    changed = rows.update_each(Host, values, "state_reason", "offers", where={"state": ["ready", "cordoned"]})
+    assert changed == {host.pk for host in hosts[1:]}
+    found = dict(Host.objects.filter(pk__in=changed).values_list("pk", "offers"))
+    assert found == {host.pk: {"word": word} for host, word in zip(hosts[1:], WORDS[1:], strict=True)}
+    assert Host.objects.get(pk=hosts[0].pk).state_reason == ""
+
+
+def test_all_rows_get_the_same_values_where_they_are_as_asked(world: World) -> None:
+    hosts = [world.host(f"h{n}") for n in range(3)]
+    Host.objects.filter(pk=hosts[2].pk).update(state="cordoned")
+    keys = [host.pk for host in hosts]
+    changed = rows.update(Host, keys, {"state": ["ready"]}, offers=["a'b"], lost_since=None, state="draining")
+    assert changed == set(keys[:2])
+    assert list(Host.objects.filter(state="draining").values_list("offers", flat=True)) == [["a'b"]] * 2
+
+
+def test_nothing_given_changes_nothing(world: World) -> None:
+    rows.insert(GpuType, [], "name", aliases=[])
+    assert rows.update_each(GpuType, {}, "name") == set()
+    assert rows.update(GpuType, [], {}, name="x") == set()
+    assert not GpuType.objects.exists()
+
+
+def test_many_keys_are_one_parameter(world: World) -> None:
+    regions = Region.objects.bulk_create(Region(name=f"r{n}") for n in range(3))
+    keys = [region.pk for region in regions[:2]] + list(range(10**6, 10**6 + 40_000))
+    assert set(Region.objects.filter(pk__in=rows.among(keys))) == set(regions[:2])
+    assert not User.objects.filter(pk__in=rows.among([])).exists()
