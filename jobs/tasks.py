@@ -1,17 +1,39 @@
 """Celery's door: beat and hints end in one scheduling pass, each minute in a sample of free cards."""
 
+from datetime import timedelta
+
 from celery import shared_task
+from django.conf import settings
 from django.utils import timezone
 
-from cluster import samples
-from jobs import use
-from jobs.engine import passes
+from cluster import old_logs, samples
+from jobs import uploads, use
+from jobs.engine import forecasts, passes
 
 
 @shared_task(name="jobs.run_pass", ignore_result=True)
 def run_pass() -> None:
     """Run a scheduling pass, unless another one is running for long."""
     passes.run()
+
+
+@shared_task(name="jobs.look_ahead", ignore_result=True)
+def look_ahead() -> None:
+    """Estimate when waiting tasks start, unless the last time was just now."""
+    forecasts.run()
+
+
+@shared_task(name="jobs.remove_old_logs", ignore_result=True)
+def remove_old_logs() -> None:
+    """Remove the logs of tasks that ended longer ago than logs are kept."""
+    if settings.LOG_DAYS:
+        old_logs.remove(timezone.now() - timedelta(days=settings.LOG_DAYS))
+
+
+@shared_task(name="jobs.collect_uploads", ignore_result=True)
+def collect_uploads() -> None:
+    """Remove uploaded code that nobody needs any more."""
+    uploads.collect(timezone.now())
 
 
 @shared_task(name="jobs.sample_free_cards", ignore_result=True)

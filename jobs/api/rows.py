@@ -9,7 +9,8 @@ from django.urls import reverse
 from rest_framework.request import Request
 
 from cluster.models import CardLease, GpuType, Instance
-from jobs.engine import ask
+from jobs import endings
+from jobs.engine import ask, forecasts
 from jobs.models import Attempt, Priority, Task
 
 COLUMNS = (
@@ -77,10 +78,14 @@ def _shown(request: Request, row: dict[str, Any], types: dict[int, str]) -> dict
 def detail(request: Request, task: Task) -> dict[str, Any]:
     """Return all that may be said of a task: the list's words, its config, place in line and attempts."""
     attempts = list(task.attempts.select_related("gpu_type").order_by("number"))
-    place = ask.place_in_line(task)
+    ahead = forecasts.outlook(task) or forecasts.Outlook()
     return one(request, task.pk) | {
         "config": task.config,
-        "place": {"position": place[0], "of": place[1]} if place else None,
+        "model_id": task.code_id and str(task.code_id),
+        "dataset_id": task.dataset_id and str(task.dataset_id),
+        "place": {"position": ahead.position, "of": ahead.of} if ahead.position else None,
+        "estimated_start": ahead.start,
+        "estimate_basis": ask.basis_said(ahead.basis),
         "evictions": sum(attempt.outcome == Attempt.Outcome.EVICTED for attempt in attempts),
         "attempts": _attempts(attempts),
     }
@@ -98,13 +103,21 @@ def _attempts(attempts: list[Attempt]) -> list[dict[str, Any]]:
             "running_at": attempt.running_at,
             "ended_at": attempt.ended_at,
             "outcome": attempt.outcome or None,
-            "code": attempt.outcome_code or attempt.ending_code or None,
+            **_ending(attempt),
             "evicted_for": attempt.evicted_for_id,
             "evict_rule": attempt.evict_rule or None,
+            "commit": next((member["commit"] for member in members[attempt.pk] if member["commit"]), None),
             "hosts": members[attempt.pk],
         }
         for attempt in attempts
     ]
+
+
+def _ending(attempt: Attempt) -> dict[str, str | None]:
+    """Return why an attempt ended, or is ending: the code, its sentence, and what can be done about it."""
+    code = attempt.outcome_code or attempt.ending_code
+    message = endings.sentence(code, attempt.outcome_args) if code else ""
+    return {"code": code or None, "message": message or None, "advice": endings.advice(code) or None}
 
 
 def _members(attempts: list[int]) -> dict[int, list[dict[str, Any]]]:
@@ -113,7 +126,7 @@ def _members(attempts: list[int]) -> dict[int, list[dict[str, Any]]]:
     leases = CardLease.objects.filter(instance__gang__in=attempts).order_by("card__index")
     for instance, index in leases.values_list("instance_id", "card__index"):
         cards[instance].append(index)
-    names = ("rank", "phase", "exit_code", "exit_signal", "detail")
+    names = ("rank", "phase", "exit_code", "exit_signal", "detail", "commit", "log_removed_at")
     rows = Instance.objects.filter(gang__in=attempts).order_by("gang", "rank")
     found: dict[int, list[dict[str, Any]]] = defaultdict(list)
     for row in rows.values("id", "gang", "host__name", *names):

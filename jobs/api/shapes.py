@@ -5,7 +5,9 @@ from typing import Any
 from drf_spectacular.types import OpenApiTypes
 from drf_spectacular.utils import OpenApiParameter
 
+from jobs.endings import ENDINGS
 from jobs.fields import FIELDS
+from jobs.materials import Code
 from jobs.models import TaskClass
 from jobs.states import State
 
@@ -68,7 +70,7 @@ def _field(name: str) -> Shape:
 CONFIG: Shape = {
     "type": "object",
     "properties": {name: _field(name) for name in FIELDS},
-    "required": ["business_flag", "start_cmd"],
+    "required": ["business_flag"],
 }
 TOKEN_ONLY: Shape = {"type": "object", "properties": {"Token": TEXT}}
 REASON = record(code=TEXT, message=TEXT)
@@ -100,6 +102,8 @@ MEMBER = record(
     exit_code=maybe(NUMBER),
     exit_signal=maybe(NUMBER),
     detail=TEXT,
+    commit=TEXT,
+    log_removed_at=maybe(TIME),
 )
 _ATTEMPT: dict[str, Shape] = {
     "attempt": NUMBER,
@@ -110,16 +114,23 @@ _ATTEMPT: dict[str, Shape] = {
     "running_at": maybe(TIME),
     "ended_at": maybe(TIME),
     "outcome": maybe(TEXT),
-    "code": maybe(TEXT),
+    "code": maybe(words(list(ENDINGS))),
+    "message": maybe(TEXT),
+    "advice": maybe(TEXT),
     "evicted_for": maybe(NUMBER),
     "evict_rule": maybe(TEXT),
+    "commit": maybe(TEXT),
     "hosts": list_of(MEMBER),
 }
 ATTEMPT = record(**_ATTEMPT)
 DETAIL = record(
     **_TASK,
     config={"type": "object"},
+    model_id=maybe(TEXT),
+    dataset_id=maybe(TEXT),
     place=maybe(record(position=NUMBER, of=NUMBER)),
+    estimated_start=maybe(TIME),
+    estimate_basis=maybe(REASON),
     evictions=NUMBER,
     attempts=list_of(ATTEMPT),
 )
@@ -129,6 +140,7 @@ PREVIEW = record(
     evicts=list_of({"type": "object"}),
     position=maybe(NUMBER),
     estimated_start=maybe(TIME),
+    estimate_basis=maybe(REASON),
 )
 FREE_CARDS = record(
     region=TEXT, gpu_type=TEXT, low=NUMBER, high=maybe(NUMBER), largest_block=NUMBER, as_of=TIME
@@ -140,6 +152,7 @@ HOST = record(
     region=TEXT,
     state=words(["ready", "cordoned", "draining", "quarantined", "lost"]),
     reason=TEXT,
+    trouble=TEXT,
     lost_since=maybe(TIME),
     last_seen_at=maybe(TIME),
     cards=list_of(CARD),
@@ -155,6 +168,10 @@ QUOTA = record(
     user_elastic_cards=maybe(NUMBER),
 )
 BUSINESS = record(business_flag=TEXT, name=TEXT, default_gpu_types=list_of(TEXT))
+UPLOAD = record(upload=TEXT, size=NUMBER)
+_KNOWN: dict[str, Shape] = {"id": NUMBER, "business": TEXT, "name": TEXT, "params": {"type": "object"}}
+MODEL = record(**_KNOWN, kind=words(Code.Kind.values), created_at=TIME)
+DATASET = record(**_KNOWN, created_at=TIME)
 TEMPLATE = record(id=NUMBER, name=TEXT, description=TEXT, config={"type": "object"})
 
 
@@ -173,6 +190,13 @@ FILTERS = [
     _query("class", "Classes asked for, behind commas: high, elastic, auto."),
     *PAGE,
 ]
+UPLOAD_BUSINESS = OpenApiParameter(
+    "business",
+    OpenApiTypes.STR,
+    OpenApiParameter.QUERY,
+    required=True,
+    description="A business_flag of yours.",
+)
 ORIGIN = _query("origin", "The id of a task of yours whose secrets this copy keeps.", OpenApiTypes.INT)
 KEY = OpenApiParameter(
     "Idempotency-Key",

@@ -1,7 +1,7 @@
-"""What the scheduler would say: a dry run for a task that is not there yet, and a task's place in line."""
+"""What the scheduler would say: a dry run for a task that is not there yet, and the words for what it said."""
 
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
@@ -11,14 +11,16 @@ from django.utils import timezone
 from django.utils.translation import gettext as _
 
 from jobs import config
-from jobs.engine import snapshot
+from jobs.engine import forecasts, snapshot
 from jobs.models import Task
 from jobs.scheduling import types
 from jobs.scheduling.decide import decide
+from jobs.scheduling.forecast import BASES, Basis, forecast, lines_of
 from jobs.scheduling.reasons import SENTENCES, TIMES
-from jobs.states import State
 
 ASKED = 2**62  # the id of the task that is only asked about: after every real one
+SMALL = 2000  # of up to so many waiting and running tasks a request looks ahead itself …
+LOOK_S = 0.2  # … for so long
 
 
 def preview(user: User, document: Mapping[str, Any]) -> dict[str, Any]:
@@ -36,7 +38,7 @@ def preview(user: User, document: Mapping[str, Any]) -> dict[str, Any]:
     loaded = snapshot.load(time.time(), policy.fair_half_life_s)
     asked = _asked(wanted, loaded.snapshot.now)
     plan = decide(replace(loaded.snapshot, waiting=(*loaded.snapshot.waiting, asked)), policy)
-    return _verdict(plan, asked, loaded, user)
+    return _verdict(plan, asked, loaded, policy, user)
 
 
 def _asked(wanted: config.Config, now: float) -> types.Waiting:
@@ -50,6 +52,7 @@ def _asked(wanted: config.Config, now: float) -> types.Waiting:
         host_gpu_num=wanted.host_gpu_num,
         gpu_types=tuple(gpu_type.pk for gpu_type in wanted.gpu_types),
         region=wanted.region.pk if wanted.region else None,
+        needs=wanted.needs,
         priority=wanted.priority,
         submitted=now,
         queued=now,
@@ -59,18 +62,48 @@ def _asked(wanted: config.Config, now: float) -> types.Waiting:
     )
 
 
-def _verdict(plan: types.Plan, asked: types.Waiting, loaded: snapshot.Loaded, user: User) -> dict[str, Any]:
+def _verdict(
+    plan: types.Plan, asked: types.Waiting, loaded: snapshot.Loaded, policy: types.Policy, user: User
+) -> dict[str, Any]:
     if any(start.task == ASKED for start in plan.starts):
         return _answer("starts")
     victims = [evict.task for evict in plan.evictions if evict.for_task == ASKED]
     if victims:
         return _answer("starts_after_evicting", evicts=_victims(victims, user))
     why = plan.waits[ASKED]
+    position, start, basis = _ahead(asked, loaded.snapshot, policy)
     return _answer(
         "queues",
         reason=sentence(why.code, why.args),
-        position=_position(asked, loaded.snapshot.waiting),
+        position=position,
+        estimated_start=start,
+        estimate_basis=basis_said(basis),
     )
+
+
+def _ahead(
+    asked: types.Waiting, known: types.Snapshot, policy: types.Policy
+) -> tuple[int | None, datetime | None, Basis | None]:
+    """Return the place of the task in its line, when it would start, and what that stands on.
+
+    Among few tasks that is looked up here and now; else it is what the last look ahead says of tasks that
+    ask the same.
+    """
+    with_it = replace(known, waiting=(*known.waiting, asked))
+    if len(known.waiting) + len(known.running) > SMALL:
+        peers = forecasts.like_peers(asked, known.waiting)
+        return _position(lines_of(with_it, policy)), *(peers or (None, None))
+    until = time.monotonic() + LOOK_S
+    found = forecast(
+        with_it, policy, forecasts.lengths(), only=ASKED, enough=lambda: time.monotonic() >= until
+    )
+    start, basis = found.estimates[ASKED].start, found.estimates[ASKED].basis
+    return _position(found.lines), None if start is None else datetime.fromtimestamp(start, UTC), basis
+
+
+def _position(lines: Mapping[Any, Sequence[int]]) -> int | None:
+    """Return the place of the task that is asked about; None where it could not start yet."""
+    return next((line.index(ASKED) + 1 for line in lines.values() if ASKED in line), None)
 
 
 def _victims(ids: list[int], user: User) -> list[dict[str, Any]]:
@@ -89,42 +122,21 @@ def _answer(
     reason: dict[str, str] | None = None,
     evicts: list[dict[str, Any]] | None = None,
     position: int | None = None,
+    estimated_start: datetime | None = None,
+    estimate_basis: dict[str, str] | None = None,
 ) -> dict[str, Any]:
     return {
         "verdict": verdict,
         "reason": reason,
         "evicts": evicts or [],
         "position": position,
-        "estimated_start": None,  # unknown: nothing is known of how long the others run
+        "estimated_start": estimated_start,
+        "estimate_basis": estimate_basis,
     }
 
 
 def _fault_reason(invalid: config.Invalid) -> dict[str, str]:
     return {"code": invalid.faults[0].code, "message": " ".join(fault.message for fault in invalid.faults)}
-
-
-def place_in_line(task: Task) -> tuple[int, int] | None:
-    """Return the place among the waiting tasks of its class that could take the same types, and their number.
-
-    None where the task does not wait.
-    """
-    if task.state != State.QUEUED:
-        return None
-    rows = Task.objects.filter(state=State.QUEUED, wanted_class=task.wanted_class).order_by(
-        "submitted_at", "pk"
-    )
-    line = [
-        pk for pk, gpu_types in rows.values_list("pk", "gpu_types") if set(gpu_types) & set(task.gpu_types)
-    ]
-    return (line.index(task.pk) + 1, len(line)) if task.pk in line else None
-
-
-def _position(asked: types.Waiting, waiting: tuple[types.Waiting, ...]) -> int:
-    """Return the place of a new task behind those of its class that could take the same types."""
-    return 1 + sum(
-        task.wanted == asked.wanted and not task.gate and bool(set(task.gpu_types) & set(asked.gpu_types))
-        for task in waiting
-    )
 
 
 def reason(task: Task) -> dict[str, str] | None:
@@ -140,6 +152,17 @@ def sentence(code: str, args: Mapping[str, Any]) -> dict[str, str]:
     except KeyError:
         message = code  # stored by a version with other reasons; the next pass writes it anew
     return {"code": code, "message": message}
+
+
+def basis_said(basis: Basis | None) -> dict[str, str] | None:
+    """Return what an estimate stands on, or why there is none, in the caller's language."""
+    if basis is None:
+        return None
+    try:
+        message = _(BASES[basis.code]).format(**basis.args)
+    except KeyError:
+        message = basis.code  # kept by a version with other bases; the next look ahead replaces it
+    return {"code": basis.code, "message": message}
 
 
 def _moment(epoch: float) -> str:

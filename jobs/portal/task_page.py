@@ -11,8 +11,9 @@ from django.shortcuts import get_object_or_404, redirect, render
 from django.utils.translation import gettext as _
 from django.views.decorators.http import require_POST
 
+from cluster import logs
 from jobs import config, services
-from jobs.engine import ask
+from jobs.engine import ask, forecasts
 from jobs.models import Task
 from jobs.portal import history, rows, words
 from jobs.portal.doors import PortalRequest, page, wants_fragment
@@ -34,14 +35,17 @@ class Facts:
 def task(request: PortalRequest, pk: int) -> HttpResponse:
     """Show a task; htmx gets the part that changes."""
     found = _visible(request, pk)
+    outlook = forecasts.outlook(found)
     context = {
         "task": found,
         "status": rows.status(found.state),
         "facts": _facts(found),
         "reason": rows.waits_because(found),
         "advice": rows.advice(found),
-        "place": ask.place_in_line(found),
+        "outlook": outlook,
+        "basis": ask.basis_said(outlook.basis) if outlook else None,
         "attempts": history.attempts(found),
+        "logs_stop": not found.is_over and not logs.has_room(),
         "moments": history.moments(found, request.user),
         "verbs": _verbs(request.user, found),
         "document": json.dumps(found.config, ensure_ascii=False, indent=2),

@@ -1,7 +1,7 @@
 """Tasks over the API: submit, preview, list, look, steer, retry."""
 
 from collections.abc import Callable
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
 import pytest
@@ -10,6 +10,7 @@ from django.utils import timezone
 from pytest_django import DjangoAssertNumQueries
 
 from cluster import vault
+from jobs.engine import forecasts
 from jobs.models import Task
 from jobs.states import State
 from quotas.models import Member
@@ -106,7 +107,7 @@ def test_a_key_too_long_is_refused(ann: Caller) -> None:
 
 def test_a_preview_says_what_would_be_and_makes_nothing(ann: Caller) -> None:
     said = ann.post("tasks/preview/", doc()).json()
-    assert set(said) == {"verdict", "reason", "evicts", "position", "estimated_start"}
+    assert set(said) == {"verdict", "reason", "evicts", "position", "estimated_start", "estimate_basis"}
     assert said["verdict"] == "starts"
     assert ann.post("tasks/preview/", doc(host_gpu_num=9)).json()["verdict"] == "never"
     assert ann.post("tasks/preview/", doc(keep_alive=1)).status_code == 400
@@ -203,6 +204,37 @@ def test_a_waiting_task_shows_its_place_in_line(ann: Caller, world: World) -> No
     world.task()
     task = world.task()
     assert ann.get(f"tasks/{task.pk}/").json()["place"] == {"position": 2, "of": 2}
+
+
+def test_a_waiting_task_shows_when_it_starts_and_why_then(ann: Caller, world: World) -> None:
+    for host in ("h1", "h2"):
+        task = world.task(cards=8, state="running", time_limit_s=3600)
+        run(task, host, *range(8))
+    waits = world.task(cards=8, time_limit_s=60)
+    said = ann.get(f"tasks/{waits.pk}/").json()
+    assert (said["estimated_start"], said["estimate_basis"]) == (None, None), "nobody looked ahead yet"
+    forecasts.run()
+    said = ann.get(f"tasks/{waits.pk}/").json()
+    assert said["estimate_basis"] == {
+        "code": "limits",
+        "message": "from the time limits of tasks before it (1)",
+    }
+    starts = datetime.fromisoformat(said["estimated_start"])
+    assert timedelta(minutes=59) < starts - timezone.now() <= timedelta(minutes=60)
+    preview = ann.post("tasks/preview/", doc(host_gpu_num=8, GPUName="P40", is_elasticity=True)).json()
+    assert (preview["verdict"], preview["position"]) == ("queues", 1)
+    assert abs(datetime.fromisoformat(preview["estimated_start"]) - starts) < timedelta(minutes=1)
+    assert preview["estimate_basis"]["code"] == "limits"
+
+
+def test_a_start_that_nobody_can_know_is_null_and_says_why(ann: Caller, world: World) -> None:
+    for host in ("h1", "h2"):
+        run(world.task(cards=8, state="running"), host, *range(8))
+    waits = world.task(cards=8)
+    forecasts.run()
+    said = ann.get(f"tasks/{waits.pk}/").json()
+    assert (said["place"], said["estimated_start"]) == ({"position": 1, "of": 1}, None)
+    assert said["estimate_basis"]["code"] == "unknown"
 
 
 @pytest.mark.parametrize("verb", ["", "log/", "stop/", "hold/", "release/", "free/", "retry/"])

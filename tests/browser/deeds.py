@@ -12,6 +12,7 @@ from django.utils import timezone  # noqa: E402
 
 from cluster import hints, logs  # noqa: E402
 from cluster.models import Instance  # noqa: E402
+from jobs.engine import forecasts  # noqa: E402
 from jobs.models import Task, Template  # noqa: E402
 from tests.portal.conftest import note, run  # noqa: E402
 from tests.world import World  # noqa: E402
@@ -39,6 +40,7 @@ def build() -> None:
     world.task(task_flag="waits", cards=8, reason_code="no_cards", reason_args=numbers)
     for state in ("succeeded", "failed", "stopped", "held", "keeping"):
         world.task(task_flag=f"is-{state}", state=state)
+    forecasts.run()
 
 
 def start() -> None:

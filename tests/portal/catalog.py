@@ -9,6 +9,7 @@ from babel.messages.extract import extract
 from babel.messages.pofile import read_po, write_po
 from django.utils.translation.template import templatize
 
+from jobs.scheduling.forecast import BASES
 from jobs.scheduling.reasons import SENTENCES, Reason
 
 ROOT = Path(__file__).parents[2]
@@ -40,6 +41,8 @@ def messages() -> dict[Message, set[str]]:
     for code, sentence in SENTENCES.items():
         for text in filter(None, (sentence, Reason(code).advice[1])):
             found.setdefault((text, None), set()).add("jobs/scheduling/reasons.py")
+    for sentence in BASES.values():
+        found.setdefault((sentence, None), set()).add("jobs/scheduling/forecast.py")
     return found
 
 

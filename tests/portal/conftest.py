@@ -83,7 +83,7 @@ def run(task: Task, *hosts: Host, outcome: str = "", **fields: object) -> Attemp
         )
         for card in Card.objects.filter(host=host)[: task.host_gpu_num]:
             released = timezone.now() + timedelta(seconds=1) if outcome else None
-            CardLease.objects.create(card=card, instance=instance, released_at=released)
+            CardLease.objects.create(card=card, instance=instance, gang=instance.gang, released_at=released)
     if not outcome:
         Task.objects.filter(pk=task.pk).update(state=State.RUNNING)
         task.refresh_from_db()

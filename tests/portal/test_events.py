@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 from django.conf import settings
 
+from jobs import endings
 from jobs.engine.reconcile import LOST_CODES
 from jobs.portal import events
 from jobs.states import State
@@ -67,8 +68,12 @@ def test_every_code_that_the_program_writes_has_a_sentence() -> None:
             re.findall(r'(?:End|note|move|free|order_end)\([^)]*?\bcode="(\w+)"', Path(path).read_text())
         )
     assert len(written) > 10, "the search finds nothing any more"
-    written |= set(LOST_CODES.values())
-    known = {key.partition(":")[0] for key in events.SENTENCES} | {"started", "started_again"}
+    written |= {*LOST_CODES.values(), *endings.CAUSED.values()}
+    known = {key.partition(":")[0] for key in events.SENTENCES} | {
+        "started",
+        "started_again",
+        *endings.ENDINGS,
+    }
     assert written - known == set()
 
 

@@ -4,12 +4,13 @@ from typing import Any
 
 import pytest
 from django.test import Client
-from pytest_django import DjangoAssertNumQueries
+from pytest_django import DjangoAssertNumQueries, Settings
 
 from cluster import vault
 from jobs.fields import FIELDS
 from jobs.models import Task, Template
 from jobs.portal.forms import FLAGS, ConfigForm, typed
+from tests.portal.conftest import run
 from tests.world import World
 
 GOOD = {
@@ -248,6 +249,34 @@ def test_every_field_of_the_config_is_on_the_form_or_named_as_not_run_yet(ann: C
             assert (f'id="not_yet_{name}"' in page) == bool(field.refused), name
 
 
+GIT = '{"path_info": {"group": "vision", "project": "resnet", "private_token": "s3cr3t-token"}}'
+
+
+def test_code_from_git_needs_no_command_and_a_copy_keeps_its_token_unseen(
+    ann: Client, settings: Settings
+) -> None:
+    settings.GIT_PREFIXES = ["https://git.example.com/"]
+    task = submitted(ann, start_cmd="", model_params=GIT)
+    assert task.code is not None
+    assert task.code.params["url"] == "https://git.example.com/vision/resnet.git"
+    page = ann.get(f"/tasks/new/?clone={task.pk}")
+    assert "s3cr3t-token" not in page.content.decode()
+    again = page.context["form"]["model_params"].value()
+    copied = {**GOOD, "start_cmd": "", "model_params": again, "clone": str(task.pk)}
+    asked = ann.post("/tasks/new/preview/", copied, headers={"HX-Request": "true"})
+    assert "It starts at once" in asked.content.decode()
+    ann.post("/tasks/new/", copied)
+    assert Task.objects.latest("pk").code == task.code
+
+
+def test_a_fault_of_git_stands_beside_its_field(ann: Client, settings: Settings) -> None:
+    settings.GIT_PREFIXES = []
+    form = ann.post("/tasks/new/", GOOD | {"model_params": GIT}).context["form"]
+    assert "path_info.host: Operators allow code from these git hosts" in form.errors["model_params"][0]
+    form = ann.post("/tasks/new/", GOOD | {"dataset_params": "{"}).context["form"]
+    assert "This is not JSON" in form.errors["dataset_params"][0]
+
+
 def test_asking_says_what_is_wrong_and_makes_nothing(ann: Client) -> None:
     answer = ann.post("/tasks/new/preview/", GOOD | {"host_num": "x"}, headers={"HX-Request": "true"})
     assert "It would be refused" in answer.content.decode()
@@ -264,6 +293,15 @@ def test_asking_says_that_it_starts_and_makes_nothing(ann: Client) -> None:
     answer = ann.post("/tasks/new/preview/", GOOD, headers={"HX-Request": "true"})
     assert "It starts at once" in answer.content.decode()
     assert not Task.objects.exists()
+
+
+def test_asking_says_when_it_would_start(world: World, ann: Client) -> None:
+    run(world.task(cards=8, time_limit_s=3600), world.host("h1"))
+    answer = ann.post("/tasks/new/preview/", GOOD, headers={"HX-Request": "true"})
+    said = " ".join(answer.content.decode().split())
+    assert "Place in line: 1" in said
+    assert "Estimated start: <time" in said
+    assert "from the time limits of tasks before it (1)" in said
 
 
 def test_the_form_takes_a_fixed_number_of_queries(

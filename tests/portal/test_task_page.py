@@ -1,10 +1,15 @@
 """The page of one task: what it says, and what may be done there."""
 
+from datetime import UTC, datetime, timedelta
+
 import pytest
 from django.test import Client
 from django.utils import timezone
 from pytest_django import DjangoAssertNumQueries
 
+from cluster import logs
+from cluster.models import Host, Instance
+from jobs.engine import forecasts
 from jobs.models import Task
 from jobs.portal.history import ranges
 from tests.portal.conftest import note, run
@@ -22,6 +27,29 @@ def test_a_waiting_task_shows_its_reason_and_its_place(world: World, ann: Client
     page = text(ann, task)
     assert "14" in page
     assert "Place 2 of 2 in line" in page
+
+
+def test_a_waiting_task_shows_when_it_starts_and_what_that_stands_on(world: World, ann: Client) -> None:
+    runner = world.task(cards=8, time_limit_s=3600)
+    run(runner, world.host("h1"))
+    task = world.task(cards=8)
+    assert "Estimated start" not in text(ann, task), "nobody looked ahead yet"
+    forecasts.run()
+    starts = timezone.localtime(timezone.now() + timedelta(minutes=55))
+    page = text(ann, task)
+    assert "from the time limits of tasks before it (1)" in page
+    assert f"{starts:%Y-%m-%d %H}" in page.split("Estimated start")[1][:120]
+
+
+def test_a_start_that_nobody_can_know_is_said_to_be_unknown(world: World, ann: Client) -> None:
+    runner = world.task(cards=8)
+    run(runner, world.host("h1"))
+    task = world.task(cards=8)
+    forecasts.run()
+    said = f"Estimated start: unknown: how long task {runner.pk} runs is not known"
+    assert said in text(ann, task)
+    ann.post("/i18n/setlang/", {"language": "zh-hans"})
+    assert f"预计启动： 未知：任务 {runner.pk} 要运行多久尚不清楚" in text(ann, task)
 
 
 def test_attempts_show_their_hosts_cards_and_end(world: World, ann: Client) -> None:
@@ -139,6 +167,32 @@ def test_an_unknown_verb_is_not_found_and_none_is_done_by_looking(world: World, 
     assert ann.get(f"/tasks/{task.pk}/stop/").status_code == 405
     task.refresh_from_db()
     assert task.state == "queued"
+
+
+def test_why_an_attempt_ended_comes_with_what_can_be_done(world: World, ann: Client) -> None:
+    task = world.task(state="failed")
+    run(task, world.host("h1"), outcome="failed", outcome_code="out_of_memory", outcome_args={"host": "h1"})
+    page = text(ann, task)
+    assert "The process on h1 was ended because the memory of the host ran out" in page
+    assert "What could be done: Take smaller batches or fewer loader processes" in page
+    ann.post("/i18n/setlang/", {"language": "zh-hans"})
+    assert "h1 上的进程因母机内存耗尽而被终止" in text(ann, task)
+
+
+def test_a_log_that_was_removed_and_a_full_disk_are_told(
+    world: World, ann: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    task = world.task()
+    run(task, world.host("h1"), outcome="evicted")
+    Instance.objects.update(log_removed_at=datetime(2026, 5, 4, 12, tzinfo=UTC))
+    run(task, world.host("h1"))
+    Host.objects.update(trouble="The disk of /var/lib/taiji is full: starts may fail.")
+    page = text(ann, task)
+    assert page.count("The log was removed on 2026-05-04.") == 2, "beside the member, and where its log would be"
+    assert page.count("The disk of /var/lib/taiji is full") == 1, "of those that run, not of those that ended"
+    assert "disk is full: logs grow no further" not in page
+    monkeypatch.setattr(logs, "has_room", lambda: False)
+    assert "disk is full: logs grow no further" in text(ann, task)
 
 
 def test_an_open_task_is_asked_for_again_and_one_that_is_over_is_not(world: World, ann: Client) -> None:

@@ -44,6 +44,7 @@ def _of_walls(work: walls.Comparison) -> dict[str, Any]:
         "lost_share": work.shared.lost / work.shared.held,
         "jobs": len(work.shared.jobs),
         "reserve": work.shared.simulators[0].policy.reserve_after_s / 60,
+        "aging": work.shared.simulators[0].policy.aging_s / 3600,
     }
 
 
