@@ -1,4 +1,4 @@
-"""The doors that agents knock at: register, sync, log (see cluster/agent/protocol.py)."""
+"""The doors that agents knock at: register, sync, log, code (see cluster/agent/protocol.py)."""
 
 import asyncio
 import functools
@@ -7,17 +7,18 @@ import json
 import uuid
 from collections.abc import Callable
 from dataclasses import asdict
+from pathlib import Path
 from typing import Any, ParamSpec, TypeVar
 
 from django.conf import settings
 from django.core.exceptions import RequestDataTooBig
-from django.http import HttpRequest, JsonResponse
+from django.http import HttpRequest, HttpResponseBase, JsonResponse, StreamingHttpResponse
 from django.utils import timezone
 from django.utils.translation import gettext as _
 from django.views.decorators.csrf import csrf_exempt
-from django.views.decorators.http import require_http_methods, require_POST
+from django.views.decorators.http import require_GET, require_http_methods, require_POST
 
-from cluster import hints, hub, inventory, logs, reports, sync, threads
+from cluster import bundles, hints, hub, inventory, logs, reports, sync, threads
 from cluster.agent.protocol import PROTOCOL
 from cluster.fields import Fault, Fields, Malformed
 from cluster.models import Host, Instance
@@ -125,6 +126,31 @@ def _take(request: HttpRequest) -> tuple[reports.Report, int, sync.Desired]:
     return report, host.pk, sync.take(host, report, timezone.now())
 
 
+@require_GET
+async def packed_code(request: HttpRequest, digest: str) -> HttpResponseBase:
+    """Send the packed code that an instance of the calling host needs."""
+    try:
+        path, size = await threads.run(_packed_code, request, digest)
+    except Refused as refused:
+        return refused.answer
+    response = StreamingHttpResponse(bundles.stream(path), content_type="application/gzip")
+    response["Content-Length"] = str(size)
+    return response
+
+
+def _packed_code(request: HttpRequest, digest: str) -> tuple[Path, int]:
+    host = _host(request)
+    live = Instance.objects.filter(host=host, wanted=True).exclude(phase=Instance.Phase.GONE)
+    needed = ((spec.get("code") or {}).get("digest") for spec in live.values_list("spec", flat=True))
+    if digest not in needed:  # the same answer for what is not there: a host learns only of its own
+        raise _refuse(404, "unknown", _("No instance of this host needs such code."))
+    path = bundles.path_of(digest)
+    try:
+        return path, path.stat().st_size
+    except FileNotFoundError as error:
+        raise _refuse(404, "gone", _("The platform has this code no more: upload it again.")) from error
+
+
 @csrf_exempt
 @require_http_methods(["PUT"])
 async def append_log(request: HttpRequest, instance: uuid.UUID) -> JsonResponse:
@@ -135,9 +161,12 @@ async def append_log(request: HttpRequest, instance: uuid.UUID) -> JsonResponse:
 @_answers
 def _append(request: HttpRequest, instance: uuid.UUID) -> JsonResponse:
     host = _host(request)
-    gang = Instance.objects.filter(pk=instance, host=host).values_list("gang", flat=True).first()
-    if gang is None:
+    known = Instance.objects.filter(pk=instance, host=host).values_list("gang", "log_removed_at").first()
+    if known is None:
         raise _refuse(404, "unknown", _("This host has no such instance."))
+    gang, removed_at = known
+    if removed_at is not None:
+        raise _refuse(410, "removed", _("This log was old and is removed: nothing is added to it."))
     part = _part(request)
     try:
         end = logs.append(instance, _offset(request), part)

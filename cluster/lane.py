@@ -12,7 +12,7 @@ from typing import Any
 
 from django.conf import settings
 from django.core.handlers.asgi import ASGIRequest
-from django.http import HttpResponseBase, JsonResponse
+from django.http import HttpResponseBase, JsonResponse, StreamingHttpResponse
 from django.http.response import Http404
 from django.urls import resolve
 
@@ -93,6 +93,10 @@ def _fault(status: int, code: str, message: str) -> JsonResponse:
 async def _send(response: HttpResponseBase, send: Send) -> None:
     content = getattr(response, "content", b"")
     headers = [(name.lower().encode(), value.encode("latin-1")) for name, value in response.items()]
-    headers.append((b"content-length", str(len(content)).encode()))
+    if not isinstance(response, StreamingHttpResponse):
+        headers.append((b"content-length", str(len(content)).encode()))
     await send({"type": "http.response.start", "status": response.status_code, "headers": headers})
+    if isinstance(response, StreamingHttpResponse):
+        async for part in response:
+            await send({"type": "http.response.body", "body": part, "more_body": True})
     await send({"type": "http.response.body", "body": content})

@@ -8,4 +8,5 @@ urlpatterns = [
     path("register/", agent_api.register),
     path("sync/", agent_api.sync_host),
     path("instances/<uuid:instance>/log/", agent_api.append_log),
+    path("code/<str:digest>/", agent_api.packed_code),
 ]

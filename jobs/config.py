@@ -1,19 +1,22 @@
 """The config document against the database: whose business, which cards, how much quota."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
 from cryptography.fernet import InvalidToken
+from django.conf import settings
 from django.contrib.auth.models import User
 from django.utils import timezone
 from django.utils.translation import gettext as _
 
 from cluster import vault
 from cluster.models import GpuType, Region
-from jobs import capacity, document
+from jobs import capacity, document, sources
+from jobs.materials import Code, Dataset
 from jobs.models import Priority, Task, TaskClass
+from jobs.needs import kind_of
 from jobs.values import Fault, Invalid
 from quotas import access
 from quotas.models import Business
@@ -38,6 +41,7 @@ class Config:
     host_gpu_num: int
     gpu_types: tuple[GpuType, ...]  # in the order to try
     region: Region | None
+    needs: str  # what a host has to offer
     priority: int
     pull_up: bool
     keep_alive: bool
@@ -47,6 +51,8 @@ class Config:
     not_before: datetime | None
     document: dict[str, Any]
     secrets: dict[str, str]  # by path, such as env.AWS_SECRET
+    code: Code | sources.Wanted | None
+    dataset: Dataset | sources.Wanted | None
 
 
 def read(given: object, *, user: User, origin: Task | None = None) -> Config:
@@ -55,8 +61,10 @@ def read(given: object, *, user: User, origin: Task | None = None) -> Config:
     `origin`: the task that the document was cloned from; its secrets stand in where no value is given.
     """
     normal = document.normalise(given)
-    values, faults = normal.values, list(normal.faults)
+    values, faults = dict(normal.values), list(normal.faults)
     faults += document.required(given) if isinstance(given, dict) else []
+    if settings.DEFAULT_IMAGE:
+        values.setdefault("image_full_name", settings.DEFAULT_IMAGE)
     business = _business(values, user, faults)
     region = _region(values, faults)
     gpu_types = _gpu_types(values, business, faults)
@@ -70,11 +78,14 @@ def read(given: object, *, user: User, origin: Task | None = None) -> Config:
         faults += capacity.faults(_ask(values, region), gpu_types, business)
     secrets = _secrets(normal.secrets, user, origin, faults)
     faults += document.leaks(values, secrets | ({"Token": normal.token} if normal.token else {}))
+    code = sources.code(values, secrets, business, faults) if business else None
+    dataset = sources.dataset(values, secrets, business, faults) if business else None
     if faults or business is None:
         raise Invalid(faults[: document.MOST_FAULTS])
     if "GPUName" in values:
         values = values | {"GPUName": ",".join(gpu_type.name for gpu_type in gpu_types)}
-    return _config(values, secrets, business=business, user=user, region=region, gpu_types=tuple(gpu_types))
+    found = _config(values, secrets, business=business, user=user, region=region, gpu_types=tuple(gpu_types))
+    return replace(found, code=code, dataset=dataset)
 
 
 def same_request(earlier: Task, wanted: Config) -> bool:
@@ -101,6 +112,7 @@ def _config(
         host_gpu_num=values["host_gpu_num"],
         gpu_types=gpu_types,
         region=region,
+        needs=kind_of(values),
         priority=PRIORITIES[values["priority"]],
         pull_up=values["enable_evicted_pulled_up"],
         keep_alive=values["keep_alive"],
@@ -110,6 +122,8 @@ def _config(
         not_before=datetime.fromisoformat(not_before) if not_before else None,
         document=values,
         secrets=secrets,
+        code=None,
+        dataset=None,
     )
 
 
@@ -118,6 +132,7 @@ def _ask(values: Mapping[str, Any], region: Region | None) -> capacity.Ask:
         host_num=values["host_num"],
         host_gpu_num=values["host_gpu_num"],
         region=region,
+        needs=kind_of(values),
         high=values.get("is_elasticity") is False,
     )
 

@@ -7,8 +7,8 @@ from typing import Any
 from django.utils.translation import gettext as _
 
 from jobs import parse
-from jobs.fields import FIELDS, Secret, unknown
-from jobs.values import Fault, Invalid, checked
+from jobs.fields import FIELDS
+from jobs.values import Fault, Invalid, Secret, checked, unknown
 
 DEEPEST = 16  # levels of nesting
 MOST_FAULTS = 100
@@ -16,7 +16,9 @@ SOURCE_WORDS = frozenset(
     {"dataset_source", "model_source"}
 )  # filled in the sample, they ask for nothing alone
 EXAMPLES = frozenset({"ip1:port,ip2:port"})  # stand in the sample where a value goes
-CODE_SOURCES = frozenset({"model_local_file_path", "model_id", "model_params"})
+CODE_SOURCES = frozenset({"model_local_file_path", "upload", "model_id", "model_params"})
+# What is named by number stands before what is described.
+BEFORE = {"model_id": CODE_SOURCES - {"model_id"}, "dataset_id": frozenset({"dataset_params"})}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,6 +55,9 @@ def normalise(document: object) -> Normal:
             values={}, faults=[Fault("", "nesting", _("This is nested too deeply; no field needs that."))]
         )
     given = {name: value for name, value in document.items() if not _absent(name, value)}
+    for name, ignored in BEFORE.items():
+        if name in given:
+            given = {field: value for field, value in given.items() if field not in ignored}
     faults = [unknown(name, FIELDS) for name in document if name not in FIELDS][:MOST_FAULTS]
     known = [(name, given[name], FIELDS[name].check) for name in FIELDS if name in given]
     found = checked(known, faults)
@@ -82,7 +87,23 @@ def required(document: object) -> list[Fault]:
         faults.append(
             Fault("start_cmd", "required", _('Give the command that is the task, such as "python train.py".'))
         )
-    return faults
+    return faults + _code_faults(given)
+
+
+def _code_faults(given: Mapping[str, Any]) -> list[Fault]:
+    """Return what is wrong with the way in which the code is named."""
+    there = {name for name in CODE_SOURCES if not _absent(name, given.get(name))}
+    if "model_id" in there:
+        return []
+    if "model_local_file_path" in there and not there & {"upload", "model_params"}:
+        message = _(
+            "The platform cannot read folders of your machine: send the document with taiji submit, which uploads "
+            "the folder, or upload it yourself (PUT uploads/) and name its digest in upload."
+        )
+        return [Fault("model_local_file_path", "not_uploaded", message)]
+    if {"upload", "model_params"} <= there:
+        return [Fault("upload", "conflict", _("Name one source of code: upload or model_params."))]
+    return []
 
 
 def leaks(values: Mapping[str, Any], secrets: Mapping[str, str]) -> list[Fault]:
@@ -91,8 +112,14 @@ def leaks(values: Mapping[str, Any], secrets: Mapping[str, str]) -> list[Fault]:
     plain |= {f"env.{name}": value for name, value in values.get("env", {}).items() if isinstance(value, str)}
     plain |= {f"tags.{place}": tag for place, tag in enumerate(values.get("tags", []))}
     message = _("This holds the value of the secret %(secret)s and would show it; write $%(name)s instead.")
+    plainly = _("This holds the value of the secret %(secret)s and would show it; leave it out here.")
     return [
-        Fault(path, "secret_shown", message % {"secret": secret, "name": secret.rpartition(".")[2]})
+        Fault(
+            path,
+            "secret_shown",
+            (message if secret.startswith("env.") else plainly)
+            % {"secret": secret, "name": secret.rpartition(".")[2]},
+        )
         for path, written in plain.items()
         for secret, value in secrets.items()
         if len(value) >= 6 and value in written  # shorter ones stand in any text by chance
@@ -101,14 +128,21 @@ def leaks(values: Mapping[str, Any], secrets: Mapping[str, str]) -> list[Fault]:
 
 def _take_secrets(found: dict[str, Any]) -> dict[str, str | None]:
     """Leave only a mark where a secret stood, and return the secrets by path."""
-    variables = found.get("env", {})
-    secrets = {f"env.{name}": value.value for name, value in variables.items() if isinstance(value, Secret)}
-    if variables:
-        found["env"] = {
-            name: {"secret": True} if isinstance(value, Secret) else value
-            for name, value in variables.items()
-        }
+    secrets: dict[str, str | None] = {}
+    for name, value in found.items():
+        found[name] = _without_secrets(value, name, secrets)
     return secrets
+
+
+def _without_secrets(value: Any, path: str, secrets: dict[str, str | None]) -> Any:
+    if isinstance(value, Secret):
+        secrets[path] = value.value
+        return {"secret": True}
+    if isinstance(value, dict):
+        return {name: _without_secrets(inner, f"{path}.{name}", secrets) for name, inner in value.items()}
+    if isinstance(value, list):
+        return [_without_secrets(inner, f"{path}.{place}", secrets) for place, inner in enumerate(value)]
+    return value
 
 
 def _absent(name: object, value: object) -> bool:

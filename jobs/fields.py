@@ -3,27 +3,30 @@
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from difflib import get_close_matches
 from typing import Any
 
 from django.utils.functional import Promise
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
+from jobs import source_fields
 from jobs.values import (
     LONGEST_SCRIPT,
     Check,
     Fault,
     Invalid,
+    Secret,
     checked,
     choice,
     duration,
     elasticity,
     flag,
+    image,
     listed,
     moment,
     names,
     refuse,
+    shape,
     shown,
     text,
     whole,
@@ -45,13 +48,6 @@ PLATFORM_NAMES = frozenset(
         "MASTER_PORT",
     }
 )
-
-
-@dataclass(frozen=True, slots=True)
-class Secret:
-    """A value that is never shown; None where the document only says that there is one."""
-
-    value: str | None
 
 
 def env(value: object) -> dict[str, str | Secret]:
@@ -87,59 +83,6 @@ def _env_value(value: object) -> str | Secret:
     if "value" not in parts:
         raise Invalid([Fault("value", "required", _("Give the value of this variable."))])
     return str(parts["value"])
-
-
-def shape(fields: Mapping[str, Check]) -> Check:
-    """Return the check of an object with `fields`; all may be absent, others are unknown."""
-
-    def check(value: object) -> dict[str, Any]:
-        if not isinstance(value, dict):
-            wrong_type(value, _("an object in braces"))
-        faults = [unknown(name, fields) for name in value if name not in fields]
-        found = checked(
-            ((n, v, fields[n]) for n, v in value.items() if n in fields and v is not None), faults
-        )
-        if faults:
-            raise Invalid(faults)
-        return found
-
-    return check
-
-
-def unknown(name: object, fields: Mapping[str, object]) -> Fault:
-    """Return the fault of a field that does not exist, with the nearest name that does."""
-    folded = {known.lower(): known for known in fields}
-    near = get_close_matches(str(name)[:64].lower(), folded, n=1, cutoff=0.6)
-    message = _("There is no such field; remove it.")
-    if near:
-        message = _('There is no such field; did you mean "%s"?') % folded[near[0]]
-    return Fault(shown(name), "unknown", message)
-
-
-_line = text(255)
-_DATASET = {
-    "dataset_source": choice("outer_ceph"),
-    "dataset_name": _line,
-    "ceph_info": listed(
-        64,
-        shape(
-            {
-                "addr": text(1024),
-                "name": _line,
-                "secret": _line,
-                "src_path": text(1024),
-                "dst_path": text(1024),
-            }
-        ),
-    ),
-}
-_MODEL = {
-    "model_source": choice("git"),
-    "model_name": _line,
-    "path_info": shape(
-        {"group": _line, "project": _line, "private_token": _line, "branch": _line, "commit_id": _line}
-    ),
-}
 
 
 def anything(value: object) -> object:
@@ -181,19 +124,18 @@ FIELDS: dict[str, Field] = {
     "business_flag": _texts(64, _t("The business that the task belongs to.")),
     "host_num": _numbers(1, 10_000, 1, _t("How many hosts.")),
     "host_gpu_num": _numbers(1, 1024, 1, _t("How many cards on each host.")),
-    "image_full_name": _texts(
-        512,
-        _t("Container image."),
-        refused=_t(
-            "This installation runs no containers yet; leave it blank, start_cmd runs on the host itself."
-        ),
+    "image_full_name": Field(
+        check=image,
+        says=_t("Container image. Absent: the one that operators chose for all, else the host itself."),
+        json={"type": "string"},
     ),
     "model_local_file_path": _texts(
-        1024,
-        _t("Folder with the code on your machine."),
-        refused=_t(
-            "This installation takes no uploads yet; leave it blank and let start_cmd name code on the host."
-        ),
+        1024, _t("Folder with the code on your machine; taiji submit uploads it and fills in upload.")
+    ),
+    "upload": Field(
+        check=source_fields.digest,
+        says=_t("Digest of uploaded code, sha256:…, as PUT uploads/ took it."),
+        json={"type": "string", "example": "sha256:" + "0" * 64},
     ),
     "task_flag": _texts(255, _t("Name of the task; by default business_flag and the time.")),
     "GPUName": Field(
@@ -207,7 +149,11 @@ FIELDS: dict[str, Field] = {
         json={"enum": [True, False, "auto"]},
         default=False,
     ),
-    "start_cmd": _texts(LONGEST_SCRIPT, _t("Shell command that is the task."), lines=True),
+    "start_cmd": _texts(
+        LONGEST_SCRIPT,
+        _t("Shell command that is the task; where there is code by default its ./start.sh, else ./start.py."),
+        lines=True,
+    ),
     "exit_cmd": _texts(
         LONGEST_SCRIPT,
         _t("Shell command run beside the task when it is to end; 30 seconds in all."),
@@ -216,29 +162,28 @@ FIELDS: dict[str, Field] = {
     "exec_start_in_all_mpi_pods": _flags(_t("Run start_cmd on every host, not only on the first.")),
     "enable_evicted_pulled_up": _flags(_t("Start again by itself after an eviction.")),
     "keep_alive": _flags(_t("Keep the place for 30 minutes after the end.")),
-    "dataset_id": _texts(
-        255,
-        _t("An existing dataset."),
-        refused=_t("This installation has no datasets yet; leave it blank and use $TAIJI_STORAGE."),
+    "dataset_id": Field(
+        check=source_fields.number,
+        says=_t("A dataset that the business knows, by its number; then dataset_params is ignored."),
+        json={"type": ["string", "integer"]},
     ),
     "dataset_params": Field(
-        check=shape(_DATASET),
+        check=source_fields.ceph,
         says=_t("Private ceph folders to mount."),
         json={"type": "object"},
-        refused=_t("This installation mounts no private ceph yet; leave it blank and use $TAIJI_STORAGE."),
     ),
-    "model_id": _texts(
-        255,
-        _t("An existing model."),
-        refused=_t("This installation has no models yet; leave it blank and give start_cmd."),
+    "model_id": Field(
+        check=source_fields.number,
+        says=_t(
+            "Code that the business knows, by its number; then model_params, upload and model_local_file_path "
+            "are ignored."
+        ),
+        json={"type": ["string", "integer"]},
     ),
     "model_params": Field(
-        check=shape(_MODEL),
+        check=source_fields.git,
         says=_t("Code from git."),
         json={"type": "object"},
-        refused=_t(
-            "This installation fetches no code from git yet; leave it blank and let start_cmd clone it."
-        ),
     ),
     "priority": Field(
         check=choice("low", "medium", "high"),

@@ -8,8 +8,9 @@ from django.db import IntegrityError, transaction
 from django.utils.translation import gettext as _
 
 from cluster import hints, vault
-from jobs import config, lifecycle
+from jobs import config, lifecycle, sources
 from jobs.lifecycle import End
+from jobs.materials import Code, Dataset
 from jobs.models import STATE_WORDS, Attempt, Claim, Task
 from jobs.states import ACTIVE, TERMINAL, WAITING, State
 
@@ -70,6 +71,9 @@ def _create(wanted: config.Config, origin: Task | None, key: str | None) -> Task
         host_gpu_num=wanted.host_gpu_num,
         gpu_types=[gpu_type.pk for gpu_type in wanted.gpu_types],
         region=wanted.region,
+        needs=wanted.needs,
+        code=sources.keep(Code, wanted.code, wanted.business, wanted.user),
+        dataset=sources.keep(Dataset, wanted.dataset, wanted.business, wanted.user),
         priority=wanted.priority,
         pull_up=wanted.pull_up,
         keep_alive=wanted.keep_alive,

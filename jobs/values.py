@@ -2,9 +2,10 @@
 
 import re
 import unicodedata
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from difflib import get_close_matches
 from typing import Any, NoReturn
 
 from django.utils.translation import gettext as _
@@ -74,6 +75,40 @@ def wrong_type(value: object, wanted: str) -> NoReturn:
     refuse("type", _("This is %(kind)s; write %(wanted)s.") % {"kind": kind(value), "wanted": wanted})
 
 
+@dataclass(frozen=True, slots=True)
+class Secret:
+    """A value that is never shown; None where the document only says that there is one."""
+
+    value: str | None
+
+
+def shape(fields: Mapping[str, Check]) -> Check:
+    """Return the check of an object with `fields`; all may be absent, others are unknown."""
+
+    def check(value: object) -> dict[str, Any]:
+        if not isinstance(value, dict):
+            wrong_type(value, _("an object in braces"))
+        faults = [unknown(name, fields) for name in value if name not in fields]
+        found = checked(
+            ((n, v, fields[n]) for n, v in value.items() if n in fields and v is not None), faults
+        )
+        if faults:
+            raise Invalid(faults)
+        return found
+
+    return check
+
+
+def unknown(name: object, fields: Mapping[str, object]) -> Fault:
+    """Return the fault of a field that does not exist, with the nearest name that does."""
+    folded = {known.lower(): known for known in fields}
+    near = get_close_matches(str(name)[:64].lower(), folded, n=1, cutoff=0.6)
+    message = _("There is no such field; remove it.")
+    if near:
+        message = _('There is no such field; did you mean "%s"?') % folded[near[0]]
+    return Fault(shown(name), "unknown", message)
+
+
 def flag(value: object) -> bool:
     """Take true or false."""
     if isinstance(value, bool):
@@ -114,6 +149,20 @@ def text(longest: int, *, lines: bool = False) -> Check:
         return value
 
     return check
+
+
+_PART = "[a-z0-9]+(?:(?:[._]|__|-+)[a-z0-9]+)*"
+_REGISTRY = r"(?:localhost|[A-Za-z0-9-]+(?:\.[A-Za-z0-9-]+)+|[A-Za-z0-9.-]+(?=:))(?::\d+)?/"
+_VERSION = r"(?::\w[\w.-]{0,127})?(?:@sha256:[0-9a-f]{64})?"
+_IMAGE = re.compile(f"(?:{_REGISTRY})?{_PART}(?:/{_PART})*{_VERSION}", re.ASCII)
+
+
+def image(value: object) -> str:
+    """Take the name of a container image, as Docker's reference grammar has it; blank: none."""
+    found = str(text(512)(value))
+    if found and not _IMAGE.fullmatch(found):
+        refuse("image", _("This is no image's name; write it such as registry.example.com/team/name:tag."))
+    return found
 
 
 def bad_character(value: str, *, lines: bool) -> str:

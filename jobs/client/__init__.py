@@ -1,0 +1,1 @@
+"""Talk to a Taiji platform from anywhere; no Django."""
