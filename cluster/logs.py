@@ -13,6 +13,8 @@ from django.conf import settings
 CHUNK = 256 * 1024  # of a stream
 PART_AT_MOST = 1024 * 1024  # of one append
 LOG_AT_MOST = 2 * 1024**3  # of one instance
+# Bytes of the disk that logs leave alone: the database may be on it, and without room it could note no end.
+SPARED = 64 * 1024**2
 
 
 class Gap(Exception):
@@ -42,12 +44,23 @@ def path_of(instance: uuid.UUID) -> Path:
     return Path(settings.TASK_LOG_DIR) / instance.hex[:2] / f"{instance}.log"
 
 
+def has_room() -> bool:
+    """Return whether logs may grow: where the disk is nearly full, none does."""
+    folder = Path(settings.TASK_LOG_DIR)
+    while not folder.exists():
+        folder = folder.parent
+    disk = os.statvfs(folder)
+    return disk.f_bavail * disk.f_frsize >= SPARED
+
+
 def append(instance: uuid.UUID, offset: int, data: bytes) -> int:
     """Write `data`, which begins at `offset` of the log, and return where the log ends then.
 
     What is there already is not written again. Raises Gap, Full or NoSpace, and then nothing was written.
     """
     path = path_of(instance)
+    if data and not has_room():
+        raise NoSpace
     try:
         path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600)

@@ -36,7 +36,16 @@ class Hosts(APIView):
     @extend_schema(parameters=shapes.PAGE, responses=shapes.answers(200, shapes.page_of(shapes.HOST)))
     def get(self, request: Request) -> Response:
         """List hosts with their cards; removed ones are left out."""
-        names = ("id", "name", "region__name", "state", "state_reason", "lost_since", "last_seen_at")
+        names = (
+            "id",
+            "name",
+            "region__name",
+            "state",
+            "state_reason",
+            "trouble",
+            "lost_since",
+            "last_seen_at",
+        )
         page = asking.page(request, Host.objects.exclude(state="removed").values(*names), newest_first=False)
         cards = _cards([host["id"] for host in page["results"]])
         page["results"] = [_host(host, cards[host["id"]]) for host in page["results"]]
@@ -50,6 +59,7 @@ def _host(row: dict[str, Any], cards: list[dict[str, Any]]) -> dict[str, Any]:
         "region": row["region__name"],
         "state": "lost" if row["lost_since"] else row["state"],
         "reason": row["state_reason"],
+        "trouble": row["trouble"],
         "lost_since": row["lost_since"],
         "last_seen_at": row["last_seen_at"],
         "cards": cards,

@@ -1,10 +1,16 @@
 """What a member of an attempt printed, from any byte on."""
 
+import re
 import uuid
+from dataclasses import dataclass
 
 from django.http import Http404, HttpResponse, StreamingHttpResponse
 from django.http.response import HttpResponseBase
+from django.utils.formats import date_format
+from django.utils.timezone import localtime
+from django.utils.translation import gettext as _
 from drf_spectacular.utils import extend_schema
+from rest_framework.exceptions import APIException
 from rest_framework.request import Request
 from rest_framework.views import APIView
 
@@ -15,27 +21,88 @@ from jobs.api.tasks import visible
 from jobs.models import Task
 
 AT_ONCE = 1024 * 1024  # bytes; more is sent piece by piece
+RANGE = re.compile(r"bytes=(\d{0,18})-(\d{0,18})", re.ASCII)
+HEADERS = {
+    "Content-Type": "text/plain; charset=utf-8",
+    "X-Content-Type-Options": "nosniff",  # it is what a process printed: never a page
+    "Accept-Ranges": "bytes",
+}
+
+
+class Removed(APIException):
+    """The log was old, and there is none any more."""
+
+    status_code = 410
+    default_code = "removed"
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """The bytes `first` up to `end` of a log, which itself ends at `log_end`."""
+
+    first: int
+    end: int
+    log_end: int
+    ranged: bool = False  # asked for by a Range header
 
 
 class Log(APIView):
     """The log of one member."""
 
     @extend_schema(
-        parameters=shapes.LOG_QUERY, responses={(200, "text/plain"): {"type": "string", "format": "binary"}}
+        parameters=shapes.LOG_QUERY,
+        responses={
+            (200, "text/plain"): {"type": "string", "format": "binary"},
+            (206, "text/plain"): {"type": "string", "format": "binary"},
+            (410, "application/json"): shapes.ERRORS,
+        },
     )
     def get(self, request: Request, pk: int) -> HttpResponseBase:
-        """Send the bytes from `offset` on; X-Log-End says where they end. download=1 makes it a file."""
+        """Send the bytes from `offset` on; X-Log-End says where they end. download=1 makes it a file.
+
+        Without `offset` one Range of bytes is sent as well, as 206. 410: the log was old and is removed.
+        """
         task = visible(request, pk)
-        instance = _instance(request, task)
-        offset = asking.number(request, "offset", 0)
-        end = max(offset, logs.end_of(instance)) if instance else offset
-        response = _bytes(instance, offset, end) if instance else HttpResponse()
-        response["Content-Type"] = "text/plain; charset=utf-8"
-        response["X-Content-Type-Options"] = "nosniff"  # it is what a process printed: never a page
-        response["X-Log-End"] = str(end)
+        member = _member(request, task)
+        if member is not None and member.log_removed_at is not None:
+            on = date_format(localtime(member.log_removed_at), "Y-m-d")
+            raise Removed(_("This log was old and was removed on %(date)s.") % {"date": on})
+        part = _part(request, logs.end_of(member.pk) if member else 0)
+        response = _answer(member.pk if member else None, part)
         if asking.number(request, "download", 0, 0, 1):
             response["Content-Disposition"] = f'attachment; filename="task-{task.pk}.log"'
         return response
+
+
+def _part(request: Request, log_end: int) -> Part | None:
+    """Return what is asked for of a log that ends at `log_end`; None: a Range that lies behind its end."""
+    offset = asking.number(request, "offset", 0)
+    asked = (
+        RANGE.fullmatch(request.headers.get("Range", "")) if "offset" not in request.query_params else None
+    )
+    if asked is None or asked.groups() == ("", ""):  # none, or a form that may be passed over
+        return Part(offset, max(offset, log_end), max(offset, log_end))
+    first, last = asked.groups()
+    if not first:  # the last so many bytes
+        return Part(max(0, log_end - int(last)), log_end, log_end, True) if int(last) and log_end else None
+    end = min(log_end, int(last) + 1) if last else log_end
+    if last and int(last) < int(first):
+        return Part(0, log_end, log_end)
+    return Part(int(first), end, log_end, True) if int(first) < log_end else None
+
+
+def _answer(instance: uuid.UUID | None, part: Part | None) -> HttpResponseBase:
+    if part is None:
+        end = logs.end_of(instance) if instance else 0
+        return HttpResponse(status=416, headers={**HEADERS, "Content-Range": f"bytes */{end}"})
+    response = _bytes(instance, part.first, part.end) if instance else HttpResponse()
+    for name, value in HEADERS.items():
+        response[name] = value
+    response["X-Log-End"] = str(part.log_end)
+    if part.ranged:
+        response.status_code = 206
+        response["Content-Range"] = f"bytes {part.first}-{part.end - 1}/{part.log_end}"
+    return response
 
 
 def _bytes(instance: uuid.UUID, offset: int, end: int) -> HttpResponseBase:
@@ -47,7 +114,7 @@ def _bytes(instance: uuid.UUID, offset: int, end: int) -> HttpResponseBase:
     return response
 
 
-def _instance(request: Request, task: Task) -> uuid.UUID | None:
+def _member(request: Request, task: Task) -> Instance | None:
     """Return the member asked for, by default rank 0 of the last attempt; None where nothing ran yet."""
     asked = asking.number(request, "attempt", 0)
     attempts = task.attempts.filter(number=asked) if asked else task.attempts.order_by("-number")
@@ -57,7 +124,7 @@ def _instance(request: Request, task: Task) -> uuid.UUID | None:
         if asked or rank:
             raise Http404
         return None
-    found = Instance.objects.filter(gang=attempt.pk, rank=rank).first()
+    found = Instance.objects.filter(gang=attempt.pk, rank=rank).only("id", "log_removed_at").first()
     if found is None:
         raise Http404
-    return found.pk
+    return found

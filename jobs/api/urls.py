@@ -3,7 +3,7 @@
 from django.urls import path, re_path
 from drf_spectacular.views import SpectacularAPIView, SpectacularSwaggerSplitView
 
-from jobs.api import inventory, logs, tasks
+from jobs.api import inventory, logs, tasks, uploads
 from jobs.api.errors import NotFound
 from jobs.services import STEERING
 
@@ -17,6 +17,9 @@ urlpatterns = [
     ),
     path("tasks/<int:pk>/retry/", tasks.Retry.as_view(), name="api-retry"),
     path("tasks/<int:pk>/log/", logs.Log.as_view(), name="api-log"),
+    path("uploads/<str:digest>/", uploads.Uploads.as_view(), name="api-upload"),
+    path("models/", uploads.Models.as_view(), name="api-models"),
+    path("datasets/", uploads.Datasets.as_view(), name="api-datasets"),
     path("free-cards/", inventory.FreeCards.as_view(), name="api-free-cards"),
     path("hosts/", inventory.Hosts.as_view(), name="api-hosts"),
     path("quotas/", inventory.Quotas.as_view(), name="api-quotas"),

@@ -6,33 +6,22 @@ from typing import Any
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy, ngettext
 
+from jobs import endings
 from jobs.portal import words
 
 Args = Mapping[str, Any]
 
 # By an event's code, or by its code and the state it led to where that changes the meaning; placeholders are
-# the event's arguments.
+# the event's arguments. How attempts end has its sentences in jobs/endings.py.
 SENTENCES = {
     "submitted": gettext_lazy("Submitted"),
     "running": gettext_lazy("All its processes run"),
-    "succeeded": gettext_lazy("It ended well"),
     "succeeded:stopping": gettext_lazy("Its start command ended well, the idle members are stopped"),
-    "exit_code": gettext_lazy("The process on %(host)s ended with exit code %(exit_code)s"),
-    "exit_signal": gettext_lazy("The process on %(host)s was ended by signal %(signal)s"),
-    "start_failed": gettext_lazy("It could not be started on %(host)s"),
-    "keeper_lost": gettext_lazy("What kept its process on %(host)s died: nobody saw how it ended"),
-    "host_restarted": gettext_lazy("Its host %(host)s was restarted"),
-    "ended_from_outside": gettext_lazy("It was ended by something outside the platform"),
-    "lost": gettext_lazy("Its host %(host)s was lost"),
-    "start_deadline": gettext_lazy("Not every process ran %(limit_s)s s after the start: %(hosts)s"),
-    "time_limit": gettext_lazy("Its time limit of %(limit_s)s s is over"),
-    "evicted": gettext_lazy("Its cards are free again"),
     "evicted:evicting": gettext_lazy("Evicted: told to leave its cards"),
     "evicted:queued": gettext_lazy("Its cards are free, and it waits to be started again"),
     "evicted:evicted": gettext_lazy("Its cards are free; it does not ask to be started again"),
     "promoted": gettext_lazy("Turned high in place: quota became free"),
     "claim_dropped": gettext_lazy("The cards that were held for it were given up"),
-    "stop": gettext_lazy("Stopped"),
     "stop:stopping": gettext_lazy("Told to stop"),
     "hold": gettext_lazy("Held"),
     "release": gettext_lazy("Released into the queue"),
@@ -48,6 +37,8 @@ def sentence(code: str, args: Args, new_state: str = "") -> str:
     if code in {"started", "started_again"}:
         return _started(code, args)
     said = SENTENCES.get(f"{code}:{new_state}") or SENTENCES.get(code)
+    if said is None and code in endings.ENDINGS:
+        return endings.sentence(code, args)
     try:
         text = str(said) % args if said else _as_it_is(code, args)
     except (KeyError, TypeError, ValueError):

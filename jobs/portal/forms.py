@@ -15,7 +15,12 @@ from jobs.values import shown
 
 REST = "rest"  # the field for what has none of its own
 FLAGS = ("enable_evicted_pulled_up", "keep_alive", "exec_start_in_all_mpi_pods")
-TEXTS = ("business_flag", "task_flag", "GPUName", "region", "priority", "start_cmd", "exit_cmd")
+TEXTS = (
+    *("business_flag", "task_flag", "GPUName", "region", "image_full_name", "priority"),
+    *("start_cmd", "exit_cmd"),
+    *("upload", "model_local_file_path", "model_id", "dataset_id"),
+)
+OBJECTS = ("model_params", "dataset_params")  # typed as JSON
 NUMBERS = ("host_num", "host_gpu_num", "time_limit", "checkpoint_interval", "retry_limit")
 KEPT: dict[str, Any] = {"secret": True}  # a secret without its value: that of the copied task is meant
 CLASSES: dict[str, bool | str] = {"false": False, "true": True, "auto": "auto"}
@@ -120,6 +125,9 @@ class ConfigForm(forms.Form):
             ("high", pgettext_lazy("priority", "high")),
         ],
     )
+    image_full_name = _text(
+        _("Container image"), _("Blank: as operators chose."), maxlength=512, placeholder="registry/name:tag"
+    )
     time_limit = _text(_("Time limit"), _("Seconds, or 2h30m. Blank: none."))
     checkpoint_interval = _text(_("Checkpoint every"), _("Seconds, or 10m."))
     retry_limit = _number(_("Retries after failures"))
@@ -127,6 +135,24 @@ class ConfigForm(forms.Form):
         label=_("Not before"),
         required=False,
         widget=forms.DateTimeInput(attrs={"class": "form-control", "type": "datetime-local"}),
+    )
+    upload = _text(_("Uploaded code"), _("Its digest, as the upload answered it."), placeholder="sha256:…")
+    model_local_file_path = _text(
+        _("Folder it came from"), _("For people; taiji submit uploads the folder and fills both in.")
+    )
+    model_id = _text(_("Known code"), _("Its number; it stands before the other sources of code."))
+    dataset_id = _text(_("Known dataset"), _("Its number; it stands before the mounts below."))
+    model_params = _code(
+        _("Code from git"),
+        _("The part model_params of the config, as JSON. A token is stored encrypted and never shown again."),
+        placeholder='{"path_info": {"group": "vision", "project": "resnet", "branch": "main", "private_token": "…"}}',
+    )
+    dataset_params = _code(
+        _("Private ceph"),
+        _(
+            "The part dataset_params of the config, as JSON. Secrets are stored encrypted and never shown again."
+        ),
+        placeholder='{"ceph_info": [{"addr": "10.0.0.1:6789", "name": "ann", "secret": "…", "src_path": "/team"}]}',
     )
     env = _code(_("Environment"), _("One NAME=value a line."), rows=3, placeholder="EPOCHS=10")
     secret_env = _code(
@@ -145,8 +171,17 @@ class ConfigForm(forms.Form):
         "host_gpu_num",
         "start_cmd",
     )
-    SHORT = ("region", "priority", "time_limit", "checkpoint_interval", "retry_limit", "not_before")
+    SHORT = (
+        "region",
+        "image_full_name",
+        "priority",
+        "time_limit",
+        "checkpoint_interval",
+        "retry_limit",
+        "not_before",
+    )
     LONG = ("exit_cmd", "env", "secret_env", "rest")
+    SOURCES = ("upload", "model_local_file_path", "model_id", "dataset_id")
 
     def __init__(
         self,
@@ -188,6 +223,18 @@ class ConfigForm(forms.Form):
         """Return the optional fields that need a whole line."""
         return (self[name] for name in self.LONG)
 
+    def sources(self) -> Iterator[forms.BoundField]:
+        """Return the fields of code and data that fit in a half line."""
+        return (self[name] for name in self.SOURCES)
+
+    def objects(self) -> Iterator[forms.BoundField]:
+        """Return the fields of code and data that are typed as JSON."""
+        return (self[name] for name in OBJECTS)
+
+    def source_faults(self) -> bool:
+        """Say whether code or data is named, or has a fault: then that group stands open."""
+        return any(self[name].value() or self.errors.get(name) for name in (*self.SOURCES, *OBJECTS))
+
     def optional_faults(self) -> bool:
         """Say whether a field of the optional group has a fault: then the group stands open."""
         return any(self.errors.get(name) for name in (*FLAGS, *self.SHORT, *self.LONG))
@@ -196,7 +243,8 @@ class ConfigForm(forms.Form):
         """Return the config document; what of it cannot even be read is left out, and has an error then."""
         self.is_valid()
         typed = self._typed = dict(self.cleaned_data)  # a copy: add_error takes the field out of cleaned_data
-        document = self._rest()
+        document = self._object(REST)
+        document |= {name: found for name in OBJECTS if (found := self._object(name))}
         document |= {name: typed[name] for name in TEXTS if typed[name].strip()}
         document |= {name: _as_number(typed[name]) for name in NUMBERS}
         document |= {name: True for name in FLAGS if typed[name]}
@@ -207,18 +255,19 @@ class ConfigForm(forms.Form):
         document["env"] = (given if isinstance(given, dict) else {}) | self._env()
         return {name: value for name, value in document.items() if value not in ("", {})}
 
-    def _rest(self) -> dict[str, Any]:
-        text = self._typed[REST].strip() or "{}"
+    def _object(self, name: str) -> dict[str, Any]:
+        """Return the JSON object in a field."""
+        text = self._typed[name].strip() or "{}"
         try:
             found = json.loads(text)
         except RecursionError:
-            self.add_error(REST, _("This is nested too deeply; no field needs that."))
+            self.add_error(name, _("This is nested too deeply; no field needs that."))
             return {}
         except ValueError as error:
-            self.add_error(REST, _("This is not JSON: %(error)s.") % {"error": error})
+            self.add_error(name, _("This is not JSON: %(error)s.") % {"error": error})
             return {}
         if not isinstance(found, dict):
-            self.add_error(REST, _('A JSON object is needed, such as {"tags": ["night"]}.'))
+            self.add_error(name, _('A JSON object is needed, such as {"tags": ["night"]}.'))
             return {}
         return found
 
@@ -248,6 +297,8 @@ class ConfigForm(forms.Form):
             root = fault.field.partition(".")[0].partition("[")[0]
             if root == "env":
                 self._blame_env(fault)
+            elif root in OBJECTS and root != fault.field:
+                self.add_error(root, f"{fault.field.removeprefix(root + '.')}: {fault.message}")
             elif root in self.fields:
                 self.add_error(root, fault.message)
             elif root in self._typed_rest():
@@ -271,13 +322,24 @@ class ConfigForm(forms.Form):
 def without_kept_secrets(document: Mapping[str, Any]) -> dict[str, Any]:
     """Return the document without secrets that a copy takes over: no verdict depends on them."""
     env = {name: value for name, value in document.get("env", {}).items() if value != KEPT}
-    return {**document, "env": env}
+    objects = {name: _with_any_secret(document[name]) for name in OBJECTS if name in document}
+    return {**document, **objects, "env": env}
+
+
+def _with_any_secret(value: Any) -> Any:
+    """Return the value with some text in the places of secrets that a copy takes over."""
+    if value == KEPT:
+        return "kept"
+    if isinstance(value, dict):
+        return {name: _with_any_secret(inner) for name, inner in value.items()}
+    return [_with_any_secret(inner) for inner in value] if isinstance(value, list) else value
 
 
 def typed(document: Mapping[str, Any]) -> dict[str, Any]:
     """Return what a person would have typed to get `document`: the initial values of the form."""
     fields = ConfigForm.base_fields
     values = {name: value for name, value in document.items() if name in fields and name != "env"}
+    values |= {name: json.dumps(document[name], ensure_ascii=False) for name in OBJECTS if name in document}
     values["is_elasticity"] = _class_of(document.get("is_elasticity", False))
     if isinstance(types := document.get("GPUName"), list):
         values["GPUName"] = ", ".join(types)

@@ -9,6 +9,7 @@ from django.utils import timezone
 from django.utils.translation import gettext as _
 
 from cluster.models import CardLease, Instance
+from jobs import endings
 from jobs.models import Attempt, Task, TaskEvent
 from jobs.portal import events, rows, words
 from quotas import access
@@ -48,7 +49,10 @@ class Member:
     cards: str
     phase: str
     said: str  # how it ended, or why it did not start
+    commit: str  # of the code that it runs
+    trouble: str  # what its host says is wrong with itself, while it is there
     log_bytes: int
+    log_removed_at: datetime | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,6 +70,8 @@ class Run:
     lasted: timedelta
     status: rows.Status
     said: str
+    advice: str  # what its owner can do about its end
+    commit: str  # of its code, where that is from git
     members: list[Member]
 
     @property
@@ -137,15 +143,18 @@ def _run(attempt: Attempt, members: list[Member]) -> Run:
         lasted=max((attempt.ended_at or timezone.now()) - attempt.created_at, timedelta()),
         status=rows.status(state),
         said=_ended_so(attempt),
+        advice=endings.advice(attempt.outcome_code or attempt.ending_code),
+        commit=next((member.commit for member in members if member.commit), ""),
         members=members,
     )
 
 
 def _ended_so(attempt: Attempt) -> str:
     """Return why the attempt ended where its outcome does not say so itself."""
-    if not attempt.outcome_code or attempt.outcome_code == attempt.outcome:
+    code = attempt.outcome_code or attempt.ending_code
+    if code in {"", "succeeded", "stop", "evicted"}:
         return ""
-    return events.sentence(attempt.outcome_code, attempt.outcome_args)
+    return endings.sentence(code, attempt.outcome_args)
 
 
 def _members(attempt_ids: list[int]) -> defaultdict[int, list[Member]]:
@@ -160,7 +169,10 @@ def _members(attempt_ids: list[int]) -> defaultdict[int, list[Member]]:
                 cards=ranges(numbers[instance.pk]),
                 phase=instance.get_phase_display(),
                 said=_end_of(instance),
+                commit=instance.commit,
+                trouble="" if instance.phase == Instance.Phase.GONE else instance.host.trouble,
                 log_bytes=instance.log_bytes,
+                log_removed_at=instance.log_removed_at,
             )
         )
     return found

@@ -9,6 +9,8 @@
 
   const TAIL = 128 * 1024; // bytes shown at first, and more with each "earlier"
   const MOST_LINES = 20000; // the oldest make room
+  const MOST_SIGNS = 8 * 1024 * 1024; // the same, where lines are long
+  const LONG_LINE = 64 * 1024; // signs; a longer one is added piece by piece
   const PERIOD_MS = 3000; // without news this often is looked
   const AFTER_MS = 30000;
   const COLOURS = /\u001b\[[0-9;?]*[A-Za-z]|\u001b\][^\u0007]*\u0007/g;
@@ -32,6 +34,7 @@
       gang: row.dataset.gang,
       bytes: Number(row.dataset.bytes),
       name: row.dataset.name,
+      removed: row.dataset.removed,
     }));
   }
 
@@ -72,26 +75,36 @@
     const stays = text.scrollHeight - text.scrollTop - text.clientHeight > 40;
     const lines = (rest + piece).split("\n");
     rest = lines.pop();
+    // Of a progress bar only the last state matters; its last sign may be half of a line's end.
+    rest = rest.slice(rest.lastIndexOf("\r", rest.length - 2) + 1);
     if (text.lastChild && text.lastChild.open) text.lastChild.remove();
-    if (lines.length) {
-      const node = document.createTextNode(lines.map((line) => plain(line) + "\n").join(""));
-      node.lines = lines.length;
-      text.append(node);
+    if (lines.length) append(lines.map((line) => plain(line) + "\n").join(""), lines.length);
+    if (rest.length > LONG_LINE) {
+      append(plain(rest), 0);
+      rest = "";
     }
-    if (rest) {
-      const node = document.createTextNode(plain(rest));
-      node.open = true;
-      text.append(node);
-    }
+    if (rest) append(plain(rest), 0).open = true;
     cut();
     if (followed.checked && !stays) text.scrollTop = text.scrollHeight;
   }
 
+  function append(content, lines) {
+    const node = document.createTextNode(content);
+    node.lines = lines;
+    text.append(node);
+    return node;
+  }
+
   function cut() {
     let lines = 0;
-    for (const node of text.childNodes) lines += node.lines || 0;
-    while (lines > MOST_LINES && text.childNodes.length > 1) {
+    let signs = 0;
+    for (const node of text.childNodes) {
+      lines += node.lines || 0;
+      signs += node.length || 0;
+    }
+    while ((lines > MOST_LINES || signs > MOST_SIGNS) && text.childNodes.length > 1) {
       lines -= text.firstChild.lines || 0;
+      signs -= text.firstChild.length || 0;
       text.firstChild.remove();
       earlier.hidden = true; // what was cut stands in the raw log
     }
@@ -156,7 +169,8 @@
       onlyTail = true;
       begin(one, Math.max(0, one.bytes - TAIL));
     }
-    if (followed.checked || offset === first) read();
+    if (one.removed) text.textContent = one.removed;
+    else if (followed.checked || offset === first) read();
   }
 
   choice.addEventListener("change", look);

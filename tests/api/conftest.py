@@ -79,7 +79,7 @@ def run(task: Task, host: str, *indexes: int, number: int = 1, **attempt: Any) -
     made = Attempt.objects.create(task=task, number=number, created_at=timezone.now(), **values)
     on = Host.objects.get(name=host)
     member = Instance.objects.create(host=on, gang=made.pk, label="x", spec={}, phase=Instance.Phase.RUNNING)
-    CardLease.objects.bulk_create(CardLease(card=card, instance=member) for card in cards)
+    CardLease.objects.bulk_create(CardLease(card=card, instance=member, gang=member.gang) for card in cards)
     if "ended_at" in attempt:
         CardLease.objects.filter(instance=member).update(released_at=timezone.now())
     return member

@@ -8,6 +8,7 @@ from django.test import AsyncClient
 from django.utils import timezone
 
 from cluster import logs
+from cluster.models import Instance
 from jobs.api import logs as view
 from jobs.models import Task
 from tests.api.conftest import Caller, errors, run
@@ -88,3 +89,62 @@ def test_a_long_log_is_sent_piece_by_piece_and_whole(
     response, content = async_to_sync(fetch)()
     assert content == b"23456789\xff<script>\n"
     assert (response["X-Log-End"], response["Content-Length"]) == ("20", "18")
+
+
+def ranged(ann: Caller, task: Task, asked: str, query: str = "") -> Any:
+    """GET the log with a Range header."""
+    headers = {"Authorization": f"Token {ann.token}", "Range": asked}
+    return ann.client.get(f"/api/v1/tasks/{task.pk}/log/{query}", headers=headers)
+
+
+@pytest.mark.parametrize(
+    ("asked", "content", "placed"),
+    [
+        ("bytes=0-9", b"0123456789", "bytes 0-9/20"),
+        ("bytes=8-", b"89\xff<script>\n", "bytes 8-19/20"),
+        ("bytes=18-99", b">\n", "bytes 18-19/20"),
+        ("bytes=-3", b"t>\n", "bytes 17-19/20"),
+        ("bytes=-99", b"0123456789\xff<script>\n", "bytes 0-19/20"),
+        ("bytes=5-5", b"5", "bytes 5-5/20"),
+    ],
+)
+def test_a_range_of_a_log_is_sent_alone(
+    ann: Caller, task: Task, asked: str, content: bytes, placed: str
+) -> None:
+    response = ranged(ann, task, asked)
+    assert (response.status_code, response.content) == (206, content)
+    assert (response["Content-Range"], response["Accept-Ranges"]) == (placed, "bytes")
+
+
+@pytest.mark.parametrize("asked", ["bytes=20-", "bytes=-0", "bytes=99-100"])
+def test_a_range_behind_the_end_is_refused_with_the_length(ann: Caller, task: Task, asked: str) -> None:
+    response = ranged(ann, task, asked)
+    assert (response.status_code, response["Content-Range"], response.content) == (416, "bytes */20", b"")
+
+
+@pytest.mark.parametrize(
+    ("asked", "query"),
+    [
+        ("lines=1-2", ""),
+        ("bytes=1-2,4-5", ""),
+        ("bytes=9-2", ""),
+        ("bytes=-", ""),
+        ("bytes=5-6", "?offset=0"),
+    ],
+)
+def test_a_range_in_another_form_or_beside_an_offset_is_passed_over(
+    ann: Caller, task: Task, asked: str, query: str
+) -> None:
+    response = ranged(ann, task, asked, query)
+    assert (response.status_code, len(response.content)) == (200, 20)
+
+
+def test_a_log_that_was_removed_says_when(ann: Caller, task: Task) -> None:
+    at = timezone.now().replace(year=2026, month=5, day=4)
+    Instance.objects.filter(gang=task.attempts.get(number=2).pk).update(log_removed_at=at)
+    response = ann.get(f"tasks/{task.pk}/log/")
+    assert (response.status_code, errors(response)) == (410, {"": "removed"})
+    assert "2026-05-04" in response.json()["errors"][0]["message"]
+    assert ann.get(f"tasks/{task.pk}/log/", attempt=1).content == b"first\n"
+    hosts = ann.get(f"tasks/{task.pk}/").json()["attempts"][1]["hosts"]
+    assert hosts[0]["log_removed_at"].startswith("2026-05-04")

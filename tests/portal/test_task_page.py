@@ -188,7 +188,9 @@ def test_a_log_that_was_removed_and_a_full_disk_are_told(
     run(task, world.host("h1"))
     Host.objects.update(trouble="The disk of /var/lib/taiji is full: starts may fail.")
     page = text(ann, task)
-    assert page.count("The log was removed on 2026-05-04.") == 2, "beside the member, and where its log would be"
+    assert page.count("The log was removed on 2026-05-04.") == 2, (
+        "beside the member, and where its log would be"
+    )
     assert page.count("The disk of /var/lib/taiji is full") == 1, "of those that run, not of those that ended"
     assert "disk is full: logs grow no further" not in page
     monkeypatch.setattr(logs, "has_room", lambda: False)
