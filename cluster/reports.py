@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from django.utils.translation import gettext as _
 
+from cluster.agent.protocol import CAUSES
 from cluster.fields import Fields
 
 CARDS_AT_MOST = 1024
@@ -35,6 +36,8 @@ class InstanceReport:
     exit_signal: int | None
     by_itself: bool | None
     detail: str
+    cause: str  # of protocol.CAUSES, or blank
+    commit: str  # of the code that it runs, where that is from git
     log_bytes: int
 
 
@@ -48,6 +51,7 @@ class Report:
     clock: float  # the host's seconds since the epoch
     address: str
     offers: tuple[str, ...]
+    trouble: str  # what is wrong with the host, in a sentence; blank: nothing
     cards: tuple[CardReport, ...]
     instances: tuple[InstanceReport, ...]
     have: str
@@ -74,6 +78,7 @@ def read(document: object) -> Report:
         clock=fields.seconds("clock"),
         address=fields.name("address", 255, blank=True),
         offers=_offers(fields),
+        trouble=fields.words("trouble", 255),
         cards=tuple(_card(card) for card in fields.objects("cards", CARDS_AT_MOST)),
         instances=tuple(_instance(item) for item in fields.objects("instances", INSTANCES_AT_MOST)),
         have=fields.name("have", 64, blank=True),
@@ -108,11 +113,13 @@ def _card(fields: Fields) -> CardReport:
 def _instance(fields: Fields) -> InstanceReport:
     return InstanceReport(
         id=fields.uuid("id"),
-        phase=fields.choice("phase", ("starting", "running", "ending", "gone")),
+        phase=fields.choice("phase", ("starting", "ready", "running", "ending", "gone")),
         exit_code=fields.number_or_none("exit_code", -_INT32, _INT32),
         exit_signal=fields.number_or_none("exit_signal", 0, _INT32),
         by_itself=fields.flag_or_none("by_itself"),
         detail=fields.words("detail", 512),
+        cause=cause if (cause := fields.words("cause", 16)) in CAUSES else "",
+        commit=fields.words("commit", 64),
         log_bytes=fields.number("log_bytes", 0, _INT64),
     )
 

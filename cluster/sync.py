@@ -12,15 +12,15 @@ from typing import Any
 from cryptography.fernet import InvalidToken
 from django.db import transaction
 
-from cluster import hints, inventory, vault
+from cluster import commits, gangs, hints, inventory, vault
 from cluster.models import Host, Instance
 from cluster.reports import CardReport, InstanceReport, Report
+from cluster.secret_specs import filled
 
 log = logging.getLogger(__name__)
 SEEN_EVERY = timedelta(seconds=10)  # an idle host's row is not written more often than this
 
 Phase = Instance.Phase
-_UNSTARTED = (Phase.PENDING, Phase.STARTING)
 ORDER = {phase: place for place, phase in enumerate(Phase.values)}
 
 
@@ -36,11 +36,14 @@ class Known:
     """What the row of a live instance says."""
 
     phase: str
+    gang: int = 0
     wanted: bool = True
     exit_code: int | None = None
     exit_signal: int | None = None
     ended_by_itself: bool | None = None
     detail: str = ""
+    cause: str = ""
+    commit: str = ""
     running_at: datetime | None = None
     spec: Mapping[str, Any] = field(default_factory=dict)
     secrets: str = ""  # sealed
@@ -54,7 +57,8 @@ class Desired:
     """What a host should run, and of what it may forget the end."""
 
     version: str
-    instances: tuple[tuple[uuid.UUID, bool, Mapping[str, Any], str], ...]  # id, run, spec, sealed secrets
+    # Id, whether to run, whether its gang is ready, spec, sealed secrets.
+    instances: tuple[tuple[uuid.UUID, bool, bool, Mapping[str, Any], str], ...]
     forget: tuple[uuid.UUID, ...]
 
     def document(self, now: datetime) -> dict[str, Any]:
@@ -67,14 +71,14 @@ class Desired:
         }
 
     def _specs(self) -> Iterable[dict[str, Any]]:
-        for pk, run, spec, sealed in self.instances:
+        for pk, run, go, spec, sealed in self.instances:
             try:
-                env = {**spec.get("env", {}), **vault.unseal(sealed)}
+                full = filled(spec, vault.unseal(sealed))
             except InvalidToken:
                 # Started without its secrets it would fail in a way nobody understands.
                 log.error("instance %s is not started: its secrets cannot be read with the present keys", pk)
                 continue
-            yield {"id": str(pk), "run": run, "spec": {**spec, "env": env}}
+            yield {"id": str(pk), "run": run, "go": go, "spec": full}
 
 
 def host_of(secret: str) -> Host | None:
@@ -102,6 +106,10 @@ def take(host: Host, report: Report, now: datetime) -> Desired:
     facts = _facts(host, report, clean=_is_clean(known, report))
     if cards or moves or facts or host.last_seen_at is None or now - host.last_seen_at >= SEEN_EVERY:
         _write(host, report, now, facts=facts, cards=cards, moves=moves)
+        gangs.tell(
+            {known[pk].gang for pk, old, _ in moves if old in gangs.UNREADY and gangs.waits(known[pk].spec)}
+        )
+        commits.tell({known[pk].gang for pk, _, changes in moves if "commit" in changes})
     return _answer(_moved(known, moves), report)
 
 
@@ -153,6 +161,7 @@ def _facts(host: Host, report: Report, *, clean: bool) -> dict[str, Any]:
     new: dict[str, Any] = {
         "address": report.address,
         "offers": list(report.offers),
+        "trouble": report.trouble,
         "agent_version": report.version,
         "agent_boot": report.boot,
     }
@@ -193,6 +202,8 @@ def step(known: Known, report: InstanceReport, now: datetime) -> dict[str, Any]:
         "exit_signal": report.exit_signal,
         "ended_by_itself": report.by_itself,
         "detail": report.detail or None,
+        "cause": report.cause or None,
+        "commit": report.commit or None,
     }
     changes: dict[str, Any] = {
         name: value for name, value in said.items() if value is not None and value != getattr(known, name)
@@ -231,10 +242,13 @@ def _answer(live: dict[uuid.UUID, Known], report: Report) -> Desired:
     """
     seen = report.seen()
     runs = {pk: row.wanted and (row.phase == Phase.PENDING or pk in seen) for pk, row in live.items()}
+    goes = _going(live)
+    chosen = commits.chosen({row.gang for row in live.values() if commits.follows(row.spec)})
+    specs = {pk: _spec(row, chosen) for pk, row in live.items()}
     instances = tuple(
         # Once it runs the host has its secrets, and one that is to end needs none: an order to end never depends
         # on whether they can be read.
-        (pk, runs[pk], row.spec, row.secrets if runs[pk] and row.phase in _UNSTARTED else "")
+        (pk, runs[pk], pk in goes, specs[pk], row.secrets if runs[pk] and row.phase in gangs.UNREADY else "")
         for pk, row in live.items()
     )
     ended = (one.id for one in report.instances if one.phase == Phase.GONE)
@@ -242,7 +256,23 @@ def _answer(live: dict[uuid.UUID, Known], report: Report) -> Desired:
     return Desired(version=_version(instances, forget), instances=instances, forget=forget)
 
 
-def _version(instances: Iterable[tuple[uuid.UUID, bool, Any, Any]], forget: Iterable[uuid.UUID]) -> str:
-    # Specs are never changed, so ids and orders say it all.
-    text = repr(([(str(pk), run) for pk, run, *_ in instances], [str(pk) for pk in forget]))
+def _spec(row: Known, chosen: Mapping[int, str]) -> Mapping[str, Any]:
+    """Return what an instance is to run, with the commit that its gang chose where it follows that."""
+    return commits.told(row.spec, chosen.get(row.gang, "")) if commits.follows(row.spec) else row.spec
+
+
+def _going(live: Mapping[uuid.UUID, Known]) -> set[uuid.UUID]:
+    """Return the members of gangs that are to start their command now, or did; one query where some wait."""
+    waiting = {pk: row for pk, row in live.items() if gangs.waits(row.spec)}
+    ready = gangs.ready({row.gang for row in waiting.values() if row.phase == Phase.READY})
+    went = (Phase.RUNNING, Phase.ENDING)  # told as before, so that its running is no news to its host
+    return {pk for pk, row in waiting.items() if row.phase in went or row.gang in ready}
+
+
+def _version(instances: Iterable[tuple[uuid.UUID, bool, bool, Any, Any]], forget: Iterable[uuid.UUID]) -> str:
+    # Specs are never changed but by the commit of a gang, so that, ids and orders say it all.
+    orders = [
+        (str(pk), run, go, (spec.get("code") or {}).get("commit")) for pk, run, go, spec, _ in instances
+    ]
+    text = repr((orders, [str(pk) for pk in forget]))
     return hashlib.sha256(text.encode()).hexdigest()[:16]

@@ -4,8 +4,10 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from django.db.models import Count
+from django.db.models import Count, TextField
+from django.db.models.functions import Cast
 from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy as _t
 
 from cluster.models import Card, GpuType, Host, Region
 from jobs.values import Fault
@@ -21,6 +23,7 @@ class Ask:
     host_num: int
     host_gpu_num: int
     region: Region | None
+    needs: str  # what the hosts have to offer
     high: bool  # must fit into quota; auto and elastic tasks need none
 
     @property
@@ -31,9 +34,9 @@ class Ask:
 
 def faults(ask: Ask, gpu_types: Sequence[GpuType], business: Business) -> list[Fault]:
     """Return why `ask` can never be met with any of the types, or an empty list."""
-    large = Counter(gpu_type for _cards, gpu_type in _sizes(ask, gpu_types, ask.host_gpu_num))
+    large = _large(ask, gpu_types, offering=True)
     fitting = [gpu_type for gpu_type in gpu_types if large[gpu_type.pk] >= ask.host_num]
-    found = [] if fitting else [_no_hosts(ask, gpu_types)]
+    found = [] if fitting else [_no_hosts(ask, gpu_types, large)]
     if ask.high:
         allowed = _quota(ask, gpu_types, business)
         if not any(ask.cards <= allowed[gpu_type.pk] for gpu_type in fitting or gpu_types):
@@ -41,18 +44,55 @@ def faults(ask: Ask, gpu_types: Sequence[GpuType], business: Business) -> list[F
     return found
 
 
-def _sizes(ask: Ask, gpu_types: Sequence[GpuType], least: int) -> list[tuple[int, int]]:
+def _large(ask: Ask, gpu_types: Sequence[GpuType], *, offering: bool) -> Counter[int]:
+    """Return how many hosts have enough cards, by type; `offering`: only those that offer what it needs."""
+    sizes = _sizes(ask, gpu_types, ask.host_gpu_num, offering=offering)
+    return Counter(gpu_type for _cards, gpu_type in sizes)
+
+
+def _sizes(
+    ask: Ask, gpu_types: Sequence[GpuType], least: int, *, offering: bool = False
+) -> list[tuple[int, int]]:
     """Return (cards, type) of every host with `least` cards of a type or more, in the region asked for."""
     cards = Card.objects.filter(gpu_type__in=gpu_types).exclude(state=Card.State.MISSING)
     cards = cards.exclude(host__state=Host.State.REMOVED)
     if ask.region:
         cards = cards.filter(host__region=ask.region)
+    if offering:
+        # A list's text has its words in quotes, in both databases.
+        cards = cards.annotate(offers=Cast("host__offers", TextField())).filter(
+            offers__contains=f'"{ask.needs}"'
+        )
     counted = cards.order_by().values("gpu_type_id", "host_id").annotate(number=Count("id"))
     return list(counted.filter(number__gte=least).values_list("number", "gpu_type_id"))
 
 
-def _no_hosts(ask: Ask, gpu_types: Sequence[GpuType]) -> Fault:
+KINDS = {
+    "container": (_t("run containers"), "image_full_name"),
+    "container_ceph": (_t("run containers with private ceph"), "image_full_name"),
+    "process": (_t("run a task that names no image"), "image_full_name"),
+    "process_ceph": (_t("mount private ceph"), "dataset_params"),
+}
+
+
+def _no_kind(ask: Ask, gpu_types: Sequence[GpuType], able: int) -> Fault:
+    """Say that hosts are large enough, but too few of them can run such a task."""
+    can, field = KINDS.get(ask.needs, (ask.needs, "image_full_name"))
+    words = {"hosts": ask.host_num, "cards": ask.host_gpu_num, "can": can, "able": able}
+    words["types"] = ", ".join(gpu_type.name for gpu_type in gpu_types)
+    if not able:
+        message = _("No host with %(cards)d cards (%(types)s) can %(can)s.")
+    else:
+        message = _(
+            "Asks %(hosts)d hosts with %(cards)d cards (%(types)s) each; only %(able)d such hosts can %(can)s."
+        )
+    return Fault(field, "impossible", message % words)
+
+
+def _no_hosts(ask: Ask, gpu_types: Sequence[GpuType], able: Counter[int]) -> Fault:
     """Say what the largest is: of the hosts, else of the sets of hosts that are large enough."""
+    if max(_large(ask, gpu_types, offering=False).values(), default=0) >= ask.host_num:
+        return _no_kind(ask, gpu_types, max(able.values(), default=0))
     names = {gpu_type.pk: gpu_type.name for gpu_type in gpu_types}
     where = _("region %s") % ask.region.name if ask.region else _("any region")
     sizes = _sizes(ask, gpu_types, 1)

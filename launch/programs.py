@@ -98,4 +98,6 @@ def _agent(places: Places, agent: Agent) -> list[str]:
     argv = ["--url", places.url, "--name", agent.name, "--region", REGION]
     argv += ["--state", str(places.data / "agents" / agent.name)]
     argv += ["--storage", str(places.data / "storage"), "--join-token-file", str(places.data / "join-token")]
+    if os.geteuid() == 0:  # whoever starts it as root means it, unless he says otherwise
+        argv += ["--task-user", os.environ.get("TAIJI_AGENT_TASK_USER") or "root"]
     return [*argv, "--simulate", agent.simulate] if agent.simulate else argv

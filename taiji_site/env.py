@@ -4,7 +4,7 @@ import json
 import os
 from pathlib import Path
 from typing import Any
-from urllib.parse import quote
+from urllib.parse import quote, urlsplit
 from zoneinfo import available_timezones
 
 import dj_database_url
@@ -47,6 +47,18 @@ def number(name: str, default: int, least: int, most: int) -> int:
     return default
 
 
+def choice(name: str, words: tuple[str, ...]) -> str:
+    """Return one of `words`, the first where the variable is unset; another is reported by a check."""
+    value = text(name, words[0])
+    if value in words:
+        return value
+    listed = ", ".join(words)
+    _problems.append(
+        ("taiji.E010", f"{name}={value!r} is none of {listed}.", f"Set {name} to one of them, or unset it.")
+    )
+    return words[0]
+
+
 def zone(name: str, default: str) -> str:
     """Return a time zone's name; one that does not exist is reported by a check."""
     value = text(name, default)
@@ -85,6 +97,25 @@ def database(name: str) -> dict[str, Any]:
 def names(name: str, default: str) -> list[str]:
     """Return a comma-separated list."""
     return [part.strip() for part in text(name, default).split(",") if part.strip()]
+
+
+def addresses(name: str, default: str) -> list[str]:
+    """Return a comma-separated list of HTTP addresses, each ending in a slash; others are reported by a check."""
+    found = []
+    for address in names(name, default):
+        parts = urlsplit(address)
+        plain = parts.scheme in {"http", "https"} and parts.hostname and not parts.username
+        if plain and not parts.query and not parts.fragment:
+            found.append(address.rstrip("/") + "/")
+            continue
+        _problems.append(
+            (
+                "taiji.E009",
+                f"{name} holds {address!r}, which is not an address without user, ? and #.",
+                f"Write {name} as https://git.example.com/, several behind commas; blank: none.",
+            )
+        )
+    return found
 
 
 def secrets(folder: Path) -> dict[str, str]:

@@ -7,6 +7,7 @@ from django.db import DatabaseError, connection
 from django.http import HttpRequest, JsonResponse
 from django.utils import timezone
 
+from cluster import logs
 from cluster.models import Host
 from jobs.models import PassLease
 
@@ -16,6 +17,7 @@ RECENTLY_S = 60
 def healthz(request: HttpRequest) -> JsonResponse:
     """Answer 200 with how many hosts reported in the last minute and how long ago a pass ended (seconds).
 
+    `log_room` is false where the platform's disk is so full that the logs of tasks grow no further.
     503 where the database is away. To who shows the join token it also says, in seconds since the epoch,
     when that pass ended and when each host last reported.
     """
@@ -31,6 +33,7 @@ def healthz(request: HttpRequest) -> JsonResponse:
         "database": True,
         "hosts": sum(at >= now - RECENTLY_S for at in seen.values()),
         "last_pass_s": round(now - passed.timestamp(), 1) if passed else None,
+        "log_room": logs.has_room(),
     }
     if _shows_join_token(request):
         answer |= {"seen": seen, "passed": passed.timestamp() if passed else 0.0}

@@ -111,12 +111,41 @@ CELERY_TASK_IGNORE_RESULT = True
 CELERY_BROKER_CONNECTION_RETRY_ON_STARTUP = True
 CELERY_WORKER_HIJACK_ROOT_LOGGER = False
 CELERY_BEAT_SCHEDULER = "celery.beat:PersistentScheduler"
+# What containers of tasks may use, in the words of cluster/agent/protocol.py; 0: no limit.
+CONTAINER = {
+    "user": env.text("TAIJI_CONTAINER_USER", ""),
+    "memory_mib_per_card": env.number("TAIJI_CONTAINER_MEMORY_MIB", 0, 0, 2**24),
+    "cpus_per_card": env.number("TAIJI_CONTAINER_CPUS", 0, 0, 4096),
+    "shm_mib": env.number("TAIJI_CONTAINER_SHM_MIB", 8192, 0, 2**24),
+    "pids": env.number("TAIJI_CONTAINER_PIDS", 32768, 0, 2**22),
+    "network": env.choice("TAIJI_CONTAINER_NETWORK", ("host", "bridge", "none")),
+    "read_only": env.flag("TAIJI_CONTAINER_READ_ONLY", False),
+    "pull_timeout_s": env.number("TAIJI_PULL_TIMEOUT", 600, 1, 86400),
+}
+DEFAULT_IMAGE = env.text("TAIJI_IMAGE", "")
+REGISTRY_AUTH = env.text("TAIJI_REGISTRY_AUTH", "")
+
 PASS_PERIOD_S = env.number("TAIJI_PASS_PERIOD", 2, 1, 60)
 CELERY_BEAT_SCHEDULE = {
     "pass": {
         "task": "jobs.run_pass",
         "schedule": float(PASS_PERIOD_S),
         "options": {"expires": PASS_PERIOD_S * 2},
+    },
+    "look-ahead": {
+        "task": "jobs.look_ahead",
+        "schedule": 10.0,
+        "options": {"expires": 10},
+    },
+    "old-logs": {
+        "task": "jobs.remove_old_logs",
+        "schedule": crontab(minute="23"),
+        "options": {"expires": 3000},
+    },
+    "uploads": {
+        "task": "jobs.collect_uploads",
+        "schedule": crontab(minute=17),  # once an hour
+        "options": {"expires": 600},
     },
     "free-cards": {
         "task": "jobs.sample_free_cards",
@@ -186,6 +215,18 @@ STATIC_ROOT = DATA_DIR / "static"
 STATICFILES_DIRS = [BASE_DIR / "static"]
 
 TASK_LOG_DIR = DATA_DIR / "task-logs"
+
+# Code of tasks: what is uploaded, and where git may fetch from.
+CODE_DIR = DATA_DIR / "code"
+UPLOAD_MIB = env.number("TAIJI_UPLOAD_MIB", 512, 1, 2**20)
+UPLOADS_MIB = env.number("TAIJI_UPLOADS_MIB", 20_480, 1, 2**30)
+UPLOAD_KEEP_DAYS = env.number("TAIJI_UPLOAD_KEEP_DAYS", 30, 1, 3650)
+CODE_UNPACKED_MIB = env.number("TAIJI_CODE_UNPACKED_MIB", 4096, 1, 2**30)
+CODE_FILES = env.number("TAIJI_CODE_FILES", 100_000, 1, 10_000_000)
+GIT_PREFIXES = env.addresses("TAIJI_GIT", "")
+PREPARE_S = env.number("TAIJI_PREPARE_S", 840, 10, 86_400)
+# How long logs of tasks are kept after the end; 0: for ever.
+LOG_DAYS = env.number("TAIJI_LOG_DAYS", 90, 0, 36500)
 LOGGING = {
     "version": 1,
     "disable_existing_loggers": False,

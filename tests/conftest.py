@@ -19,6 +19,7 @@ def _own_settings(settings: Settings, tmp_path: Path, monkeypatch: pytest.Monkey
     settings.VAULT_KEYS = [Fernet.generate_key().decode()]
     settings.JOIN_TOKEN = "join-token-of-the-test"
     settings.TASK_LOG_DIR = tmp_path / "task-logs"
+    settings.CODE_DIR = tmp_path / "code"
     settings.STATIC_ROOT = tmp_path  # it has to be a folder that is there
     monkeypatch.setattr(threads, "pool", None)  # another thread would not see the test's transaction
     settings.REDIS_URL = f"unix://{tmp_path}/no-valkey.sock"  # hints go nowhere unless a test starts a Valkey

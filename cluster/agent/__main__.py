@@ -1,4 +1,4 @@
-"""The agent's command: `python -m cluster.agent run …`."""
+"""The command `taiji-agent`: join a platform, serve this host."""
 
 import argparse
 import asyncio
@@ -8,100 +8,19 @@ import functools
 import logging
 import os
 import signal
-import socket
 import sys
 from pathlib import Path
-from urllib.parse import urlsplit
 
-from cluster.agent import VERSION
+from cluster.agent import options as given
+from cluster.agent import users
+from cluster.agent.address import own_address
 from cluster.agent.agent import Agent
 from cluster.agent.cards import Cards, read_nvml, simulated
-from cluster.agent.link import Link
-from cluster.agent.logs import CAP
-from cluster.agent.membership import Membership
+from cluster.agent.link import Away, Link
+from cluster.agent.membership import Membership, NotAdmitted
+from cluster.agent.offers import Offers
 
 log = logging.getLogger("cluster.agent")
-
-
-def arguments() -> argparse.ArgumentParser:
-    """Return what the command takes."""
-    parser = argparse.ArgumentParser(
-        prog="taiji-agent", description="Runs the tasks of a Taiji platform on this host."
-    )
-    parser.add_argument("--version", action="version", version=VERSION)
-    commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
-    run = commands.add_parser(
-        "run",
-        help="register this host if need be, then serve it until told to end",
-        description="Serve this host until told to end. What runs outlives the agent and is found again.",
-    )
-    run.add_argument(
-        "--url", required=True, type=_url, help="the platform, such as https://taiji.example.com"
-    )
-    run.add_argument(
-        "--name", default=socket.gethostname(), help="what this host is called (default: %(default)s)"
-    )
-    run.add_argument(
-        "--region", default="default", help="where it stands, used when it registers (default: %(default)s)"
-    )
-    run.add_argument(
-        "--state", required=True, type=Path, metavar="DIR", help="folder of this agent alone, on a local disk"
-    )
-    run.add_argument(
-        "--storage",
-        required=True,
-        type=Path,
-        metavar="DIR",
-        help="the platform's storage, the same on every host",
-    )
-    run.add_argument(
-        "--join-token-file", type=Path, metavar="FILE", help="the token to register with; not needed later"
-    )
-    run.add_argument(
-        "--address",
-        default="",
-        help="how other hosts reach this one (default: the address facing the platform)",
-    )
-    run.add_argument(
-        "--simulate",
-        action="append",
-        type=_group,
-        default=[],
-        metavar="TYPE:N",
-        help="offer N simulated cards instead of those that NVML finds; may be given again for another type",
-    )
-    run.add_argument("--ca", metavar="FILE", help="certificates to trust instead of the system's")
-    run.add_argument(
-        "--log-cap",
-        type=int,
-        default=CAP,
-        metavar="BYTES",
-        help="most that is kept of one log (default: %(default)s)",
-    )
-    return parser
-
-
-def _url(text: str) -> str:
-    parts = urlsplit(text)
-    if parts.scheme not in {"http", "https"} or not parts.hostname:
-        raise argparse.ArgumentTypeError(f"{text!r} is not an address such as https://taiji.example.com")
-    return text.rstrip("/")
-
-
-def warn_of_clear_text(url: str) -> None:
-    """Say that tokens and secrets can be read on the way, where the platform is called over HTTP elsewhere."""
-    parts = urlsplit(url)
-    if parts.scheme == "http" and parts.hostname not in {"localhost", "127.0.0.1", "::1"}:
-        log.warning(
-            "%s is no https: this host's token and the secrets of tasks cross the network in clear.", url
-        )
-
-
-def _group(text: str) -> tuple[str, int]:
-    name, _, number = text.rpartition(":")
-    if not name or not number.isdecimal():
-        raise argparse.ArgumentTypeError(f"{text!r} is not of the form TYPE:N, such as P40:8")
-    return name, int(number)
 
 
 def lock(folder: Path) -> int:
@@ -118,23 +37,31 @@ def lock(folder: Path) -> int:
     return handle
 
 
-async def serve(options: argparse.Namespace) -> None:
-    """Run the agent until SIGTERM or SIGINT."""
-    membership = Membership(
-        name=options.name,
-        region=options.region,
-        folder=options.state.resolve(),
-        join_token_file=options.join_token_file,
-    )
+async def join(options: argparse.Namespace) -> None:
+    """Register this host, unless it is registered already, and keep how; raises Away or NotAdmitted."""
+    token = sys.stdin.readline() if options.token == "-" else options.token
+    async with Link(options.url, options.ca) as link:
+        membership = _membership(options, join_token=token.strip())
+        if membership.token() is None:
+            await membership.register(link, options.address or own_address(options.url))
+    given.keep(options)
+    print(f"{options.name} has joined {options.url}. Start the service, or: taiji-agent run")
+
+
+async def serve(options: argparse.Namespace, user: str) -> None:
+    """Run the agent until SIGTERM or SIGINT, its tasks as `user`."""
     cards = Cards(functools.partial(simulated, options.simulate) if options.simulate else read_nvml)
     async with Link(options.url, options.ca) as link:
         agent = Agent(
-            membership=membership,
+            membership=_membership(options, join_token_file=options.join_token_file),
             link=link,
             cards=cards,
             storage=options.storage.resolve(),
+            offers=Offers(processes=options.processes == "yes", engine=options.engine),
+            user=user,
             address=options.address,
             log_cap=options.log_cap,
+            code_cap=options.code_cap,
         )
         work = asyncio.ensure_future(agent.run())
         for number in (signal.SIGTERM, signal.SIGINT):
@@ -143,17 +70,39 @@ async def serve(options: argparse.Namespace) -> None:
             await work
 
 
+def _membership(
+    options: argparse.Namespace, join_token: str = "", join_token_file: Path | None = None
+) -> Membership:
+    return Membership(
+        name=options.name,
+        region=options.region,
+        folder=options.state.resolve(),
+        join_token_file=join_token_file,
+        join_token=join_token,
+    )
+
+
 def main() -> None:
     """Run the command."""
-    options = arguments().parse_args()
+    options = given.complete(given.arguments().parse_args())
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s")
     logging.getLogger("httpx").setLevel(logging.WARNING)  # else a line for every call
-    warn_of_clear_text(options.url)
+    if given.is_clear(options.url):
+        log.warning(
+            "%s is no https: this host's token and the secrets of tasks cross the network in clear.",
+            options.url,
+        )
+    try:
+        user = users.resolve(options.task_user)
+    except users.NoSuchUser as fault:
+        sys.exit(str(fault))
     held = lock(options.state)
     try:
-        asyncio.run(serve(options))
+        asyncio.run(join(options) if options.command == "join" else serve(options, user))
     except OSError as error:
         sys.exit(f"The agent cannot work: {error}.")
+    except (Away, NotAdmitted) as fault:
+        sys.exit(str(fault))
     finally:
         os.close(held)
 

@@ -3,18 +3,21 @@
 import asyncio
 import contextlib
 import logging
+import os
 import random
 import time
 import uuid
 from pathlib import Path
 from typing import Any
 
-from cluster.agent import VERSION
+from cluster.agent import VERSION, courier, disk, mounts
 from cluster.agent.address import own_address
 from cluster.agent.cards import Cards
+from cluster.agent.courier import Courier
 from cluster.agent.link import Away, Link, Refused
 from cluster.agent.logs import CAP, Shipper
 from cluster.agent.membership import Membership, NotAdmitted
+from cluster.agent.offers import Offers
 from cluster.agent.orders import Desired, read_desired
 from cluster.agent.protocol import PROTOCOL, WAIT_S
 from cluster.agent.workspace import Workspace
@@ -25,6 +28,8 @@ LOOK_S = 0.02  # between two looks at the instances while something happens …
 LOOK_AT_MOST_S = 0.25  # … and while they only run; when there are none, nobody looks
 RETRY_S = 5.0
 CARDS_S = 60.0
+ENGINE_S = 10.0
+DOUBT_S = 2.0  # a failure is reported so much later at most because cards do not answer
 HELD_S = 1.0  # an answer sooner than this, and without news, was not held: the next call waits as long
 
 
@@ -38,10 +43,16 @@ class Agent:
         link: Link,
         cards: Cards,
         storage: Path,
+        offers: Offers,
+        user: str = "",
         address: str = "",
         log_cap: int = CAP,
+        code_cap: int = courier.CAP,
     ) -> None:
-        """Serve the host `membership` describes; a blank `address` means the one that faces the platform."""
+        """Serve the host `membership` describes; a blank `address` means the one that faces the platform.
+
+        `user` is the UID:GID that tasks run as, blank for the agent's own.
+        """
         self._membership = membership
         self._link = link
         self._cards = cards
@@ -49,8 +60,14 @@ class Agent:
         self._changed = asyncio.Event()  # the platform should hear of something now
         self._awake = asyncio.Event()  # something may have happened here: look now
         self._grown = asyncio.Event()  # there are logs to send
-        self._workspace = Workspace(membership.folder, storage, cards, log_cap, self._awake.set)
+        self._offers = offers
+        self._workspace = Workspace(
+            membership.folder, storage, cards, log_cap, self._awake.set, offers=offers, user=user
+        )
+        self._wanted = asyncio.Event()  # there is code to fetch
         self._shipper = Shipper(link)
+        self._courier = Courier(link, membership.folder / "code", code_cap)
+        self._path = os.environ.get("PATH", os.defpath)
         self._boot = str(uuid.uuid4())
         self._seq = 0
         self._token: str | None = None
@@ -61,12 +78,15 @@ class Agent:
     async def run(self) -> None:
         """Work until cancelled; what runs on the host runs on."""
         self._cards.refresh()
+        self._offers.refresh()
         self._workspace.load()
         async with asyncio.TaskGroup() as group:
             group.create_task(self._talk())
             group.create_task(self._watch())
             group.create_task(self._ship())
+            group.create_task(self._fetch())
             group.create_task(self._watch_cards())
+            group.create_task(self._watch_engine())
 
     async def _talk(self) -> None:
         """Call the platform for ever; when it is away, try again, later each time."""
@@ -106,8 +126,10 @@ class Agent:
         self._workspace.apply(answer)
         self._awake.set()
         if not telling and answer.version == have and time.monotonic() - began < HELD_S:
+            # Not wait_for: before Python 3.12 it can swallow a cancellation, and the agent would never end.
             with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self._changed.wait(), HELD_S)
+                async with asyncio.timeout(HELD_S):
+                    await self._changed.wait()
 
     async def _sync(self, wait_s: float) -> Desired | None:
         """Return the platform's answer to a report, or None where a change here made the report stale."""
@@ -145,7 +167,8 @@ class Agent:
             "seq": self._seq,
             "clock": time.time(),
             "address": self._address,
-            "offers": ["process"],
+            "offers": mounts.offers(list(self._offers.now), self._path),
+            "trouble": disk.trouble(self._membership.folder),
             "cards": [card.report() for card in self._cards.now],
             "instances": self._workspace.reports(),
             "have": self._desired.version if self._desired else "",
@@ -157,16 +180,21 @@ class Agent:
         pause = LOOK_S
         while True:
             with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self._awake.wait(), pause if self._workspace.busy else None)
+                async with asyncio.timeout(pause if self._workspace.busy else None):
+                    await self._awake.wait()
             woken = self._awake.is_set()
             self._awake.clear()
             changed = self._workspace.look()
             if changed:
+                if self._workspace.doubtful:
+                    await self._look_at_cards()
                 self._changed.set()
             # Some of what should be waited for a stray's end, or for a log to be sent.
             if self._desired is not None and self._workspace.apply(self._desired):
                 self._changed.set()
             self._grown.set()
+            if self._workspace.wanted():
+                self._wanted.set()
             pause = LOOK_S if changed or woken else min(pause * 1.3, LOOK_AT_MOST_S)
 
     async def _ship(self) -> None:
@@ -176,6 +204,31 @@ class Agent:
             self._grown.clear()
             if self._token is not None and await self._shipper.ship(self._token, self._workspace.tails()):
                 self._grown.set()
+
+    async def _look_at_cards(self) -> None:
+        """Look at the cards now: one that broke is to be reported with what failed because of it."""
+        looking = asyncio.create_task(asyncio.to_thread(self._cards.refresh))
+        await asyncio.wait({looking}, timeout=DOUBT_S)  # one that hangs is looked at on its own
+
+    async def _fetch(self) -> None:
+        """Fetch the code that instances wait for, one digest after the other."""
+        while True:
+            await self._wanted.wait()
+            self._wanted.clear()
+            for digest in self._workspace.wanted():
+                try:
+                    self._workspace.tell(digest, await self._courier.bring(self._token or "", digest))
+                except Away as fault:
+                    self._complain(str(fault))
+                    await asyncio.sleep(RETRY_S * random.uniform(0.1, 0.2))
+
+    async def _watch_engine(self) -> None:
+        """Look whether containers can be run, and remove those that nobody keeps."""
+        while True:
+            await self._workspace.sweep()
+            await asyncio.sleep(ENGINE_S)
+            if await asyncio.to_thread(self._offers.refresh):
+                self._changed.set()
 
     async def _watch_cards(self) -> None:
         while True:

@@ -30,17 +30,17 @@ def environment(
     cards: Sequence[Card],
     storage: Path,
     hostfile: Path,
-    host: Mapping[str, str],
+    host: Mapping[str, str] | None,
 ) -> dict[str, str]:
     """Return the whole environment of an instance: the host's few variables, the task's, then the platform's.
 
-    `cards` are the host's, `host` the agent's own environment. Raises BadSpec where a card is not there.
+    `cards` are the host's, `host` the agent's own environment, None for a container, which has its image's.
+    Raises BadSpec where a card is not there.
     """
-    inherited = {name: host[name] for name in host if name in INHERITED or name.startswith("LC_")}
+    inherited = {} if host is None else {"PATH": PATH, **_of_host(host)}
     visible = _visible(spec, cards)
     members = str(len(spec.hosts))
     return {
-        "PATH": PATH,
         **inherited,
         **spec.env,
         "CUDA_VISIBLE_DEVICES": visible,
@@ -53,6 +53,8 @@ def environment(
         "NODE_RANK": str(spec.rank),
         "WORLD_SIZE": members,
         "NNODES": members,
+        "LOCAL_RANK": "0",
+        "LOCAL_WORLD_SIZE": "1",
         "MASTER_ADDR": spec.hosts[0].address if spec.hosts else "",
         "MASTER_PORT": str(spec.master_port),
         MARK: instance,
@@ -62,6 +64,10 @@ def environment(
 def hostfile_text(spec: Spec) -> str:
     """Return the host file of a gang in the form that mpirun reads."""
     return "".join(f"{member.address} slots={member.cards}\n" for member in spec.hosts)
+
+
+def _of_host(host: Mapping[str, str]) -> dict[str, str]:
+    return {name: host[name] for name in host if name in INHERITED or name.startswith("LC_")}
 
 
 def _visible(spec: Spec, cards: Sequence[Card]) -> str:

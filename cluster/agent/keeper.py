@@ -1,11 +1,11 @@
 """Keep one instance: start its command, end its whole tree, and leave an exit record when nothing is left.
 
-A keeper outlives the agent that started it and needs none. It is a child subreaper, so whatever its
+A keeper outlives the agent that started it and needs none. It is a child subreaper, so whatever a plain
 command starts, in whatever session or by whatever double fork, stays its descendant; when the kernel says
-that it has no children any more, nothing of the instance is left.
+that it has no children any more, nothing of the instance is left. What it keeps is a Workload: that, or a
+container.
 """
 
-import contextlib
 import ctypes
 import os
 import signal
@@ -14,21 +14,23 @@ import time
 from typing import TYPE_CHECKING
 
 from cluster.agent import processes, records
+from cluster.agent.tree import Tree
+from cluster.agent.workload import CannotStart, hand_over, note, reason
 
 if TYPE_CHECKING:  # as in records.py
     from collections.abc import Callable
     from typing import Any
 
-SHELL = "/bin/sh"
+    from cluster.agent.prepare import Preparation
+    from cluster.agent.workload import Workload
+
 PR_SET_CHILD_SUBREAPER = 36
-# What a process is started with is inherited: ours would have it ignore SIGINT, SIGHUP and SIGPIPE.
-USUAL = signal.valid_signals() - {signal.SIGKILL, signal.SIGSTOP}
 WATCHED = {signal.SIGCHLD, signal.SIGTERM}
+GO = signal.SIGUSR1  # the agent's word that the whole gang is ready
+READY_RETRY_S = (
+    1.0  # a full disk is tried again so often: nobody hears of a member that cannot write it is ready
+)
 LOOK_S = 0.05  # a grandchild's end sends the keeper no signal, so while ending it looks this often
-
-
-class CannotStart(Exception):
-    """The command was not started; the message says why in one sentence."""
 
 
 class Keeper:
@@ -37,12 +39,9 @@ class Keeper:
     def __init__(self, folder: str, spec: "dict[str, Any]") -> None:
         """Keep the instance in `folder` as `spec` says."""
         self.folder = folder
-        self.instance = os.path.basename(folder)
         self.spec = spec
-        self.statuses: dict[int, int] = {}  # how the children ended that this keeper started, by pid
-        self.main: int | None = None
-        self.exit: int | None = None
-        self.childless = True
+        self.workload = workload_of(folder, spec)
+        self.preparation: Preparation | None = None
         self.started_at: float | None = None
 
     def keep(self) -> None:
@@ -50,138 +49,117 @@ class Keeper:
         try:
             self.start()
         except CannotStart as fault:
-            self.record_exit(ordered=False, detail=str(fault))
+            self.record_exit(ordered=False, detail=str(fault), cause=fault.cause)
             return
         ordered = self.wait_for_end()
         self.end(ordered)
         self.record_exit(ordered)
 
     def start(self) -> None:
-        """Make the folders and start the command; an idle member has none and only keeps its place."""
-        if signal.SIGTERM in signal.sigpending():
+        """Bring what the command needs, then start it; an order to end that comes before leaves it unstarted."""
+        if end_ordered():
             return
-        make_folders(self.spec["storage_root"], self.spec["folders"])
+        make_folders(self.spec["storage_root"], self.spec["folders"], self.spec.get("user", ""))
+        self.make_work_folder()
+        self.bring()
+        self.hand_over_work()
+        self.workload.prepare(end_ordered)
+        if self.spec.get("wait_for_go") and self.spec["command"] is not None:
+            self.wait_for_go()
+        if end_ordered():
+            return
+        self.started_at = time.time()
+        self.workload.start()
+        self.record_status("running")
+
+    def bring(self) -> None:
+        """Bring code and data where the task has any; the others start without the modules for that."""
+        if not self.spec.get("code") and not self.spec.get("data"):
+            return
+        from cluster.agent.prepare import Preparation
+
+        self.preparation = Preparation(
+            self.folder, self.spec, end_ordered, lambda: self.record_status("starting")
+        )
+        self.preparation.bring()
+        self.workload.bind(self.preparation.binds)
+
+    @property
+    def facts(self) -> "dict[str, Any]":
+        """Return what is known of the instance besides, such as the commit that it runs."""
+        return self.preparation.facts if self.preparation else {}
+
+    def make_work_folder(self) -> None:
+        """Make the folder where the command starts, and go there."""
         work = os.path.join(self.folder, records.WORK)
         try:
             os.mkdir(work, 0o700)
             os.chdir(work)
         except OSError as error:
             raise CannotStart(f"The work folder could not be made: {error.strerror}.") from error
-        self.started_at = time.time()
-        if self.spec["command"] is not None:
-            self.main = self.spawn(self.spec["command"])
-        self.record_status("running")
 
-    def spawn(self, command: str) -> int:
-        """Start `command` in a process group of its own, its output appended to the log; return its pid."""
+    def hand_over_work(self) -> None:
+        """Let the user that the task runs as get at its folder and write into it."""
         try:
-            log = os.open(
-                os.path.join(self.folder, records.LOG),
-                os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC,
-                0o600,
-            )
-            pid = os.posix_spawn(
-                SHELL,
-                [SHELL, "-c", command],
-                self.spec["env"],
-                file_actions=[
-                    (os.POSIX_SPAWN_OPEN, 0, "/dev/null", os.O_RDONLY, 0),
-                    (os.POSIX_SPAWN_DUP2, log, 1),
-                    (os.POSIX_SPAWN_DUP2, log, 2),
-                ],
-                setpgroup=0,
-                setsigmask=[],
-                setsigdef=USUAL,
-            )
-        except (OSError, ValueError) as error:
-            raise CannotStart(f"{SHELL} could not be started: {reason(error)}.") from error
-        os.close(log)
-        self.childless = False
-        return pid
+            if self.spec.get("user"):
+                os.chmod(self.folder, 0o711)
+                hand_over(os.path.join(self.folder, records.WORK), self.spec["user"])
+        except OSError as error:
+            raise CannotStart(f"The work folder could not be handed over: {reason(error)}.") from error
+
+    def wait_for_go(self) -> None:
+        """Say that all is prepared, and wait until the whole gang is, or the end is ordered."""
+        said, told = False, None
+        while told is None:
+            said = said or self.record_status("ready")
+            told = signal.sigtimedwait({GO, signal.SIGTERM}, READY_RETRY_S)
+        if told.si_signo == signal.SIGTERM:
+            # It stays pending, for those who look whether the end is ordered.
+            signal.raise_signal(signal.SIGTERM)
 
     def wait_for_end(self) -> bool:
         """Sleep until the command has ended or the end is ordered; return whether it was ordered."""
         while True:
-            self.reap()
-            if self.main in self.statuses:
+            if self.workload.ended():
                 return False
             if signal.sigwait(WATCHED) == signal.SIGTERM:
-                self.reap()  # a command that ended before the order ended by itself
-                return self.main not in self.statuses
+                return not self.workload.ended()  # one that ended before the order ended by itself
 
     def end(self, ordered: bool) -> None:
-        """End the tree until nothing is left: exit command beside it, TERM, KILL after `grace_s`."""
-        if not ordered and self.gone():
+        """End the workload until nothing is left: exit command beside it, TERM, KILL after `grace_s`."""
+        if not ordered and self.workload.gone():
             return
         self.record_status("ending")
         grace_s = float(self.spec["grace_s"])
         deadline = time.monotonic() + grace_s
-        if ordered and self.spec["exit_command"] and self.started_at:
-            self.run_exit_command(deadline - min(3.0, grace_s / 10))
-        for process in self.tree(spare_exit_command=True):
-            processes.send(process, signal.SIGTERM)
-        self.wait(deadline, self.gone)
-        while not self.gone():
-            processes.kill_all(self.tree)
-            self.wait(time.monotonic() + 1.0, self.gone)
-
-    def run_exit_command(self, until: float) -> None:
-        """Run the exit command until it has ended, at most `until`; what it leaves ends with the rest."""
-        try:
-            self.exit = self.spawn(self.spec["exit_command"])
-        except CannotStart as fault:
-            note(f"exit command: {fault}")
-            return
-        self.wait(until, lambda: self.exit in self.statuses)
+        if ordered and self.spec["exit_command"] and self.started_at and self.workload.run_exit_command():
+            self.wait(deadline - min(3.0, grace_s / 10), self.workload.exit_command_ended)
+        self.workload.terminate()
+        self.wait(deadline, self.workload.gone)
+        while not self.workload.gone():
+            self.workload.kill()
+            self.wait(time.monotonic() + 1.0, self.workload.gone)
 
     def wait(self, until: float, done: "Callable[[], bool]") -> None:
-        """Reap until `done` or the monotonic time `until`; further orders to end change nothing."""
+        """Wait until `done` or the monotonic time `until`; further orders to end change nothing."""
         while not done():
             left = until - time.monotonic()
             if left <= 0:
                 return
             signal.sigtimedwait(WATCHED, min(left, LOOK_S))
-            self.reap()
 
-    def reap(self) -> None:
-        """Take the exit statuses of all children that ended."""
-        while not self.childless:
-            try:
-                pid, status = os.waitpid(-1, os.WNOHANG)
-            except ChildProcessError:
-                self.childless = True
-                return
-            if pid == 0:
-                return
-            if pid in (self.main, self.exit):
-                self.statuses[pid] = status
-
-    def tree(self, spare_exit_command: bool = False) -> "list[processes.Process]":
-        """Return what lives of the instance; `spare_exit_command` leaves one still at work out."""
-        everything = processes.table()
-        found = {process.pid: process for process in processes.below([os.getpid()], everything)}
-        found |= {process.pid: process for process in processes.marked(self.instance, everything)}
-        if spare_exit_command and self.exit and self.exit not in self.statuses:
-            for process in processes.below([self.exit], everything):
-                found.pop(process.pid, None)
-            found.pop(self.exit, None)
-        return list(found.values())
-
-    def gone(self) -> bool:
-        """Return whether nothing is left: no child, so no descendant, and nobody who carries the mark."""
-        self.reap()
-        return self.childless and not processes.marked(self.instance, processes.table())
-
-    def record_status(self, phase: str) -> None:
-        """Write down where the instance stands; on a full disk the instance goes on without it."""
+    def record_status(self, phase: str) -> bool:
+        """Write down where the instance stands, and return whether that could be done: a disk may be full."""
         try:
-            records.write(self.folder, records.STATUS, {"phase": phase, "at": time.time()})
+            records.write(self.folder, records.STATUS, {"phase": phase, "at": time.time(), **self.facts})
         except OSError as error:
             note(f"status not written: {reason(error)}")
+            return False
+        return True
 
-    def record_exit(self, ordered: bool, detail: str = "") -> None:
+    def record_exit(self, ordered: bool, detail: str = "", cause: str = "") -> None:
         """Write the exit record, the last thing a keeper does; on a full disk it waits for room."""
-        code, signal_number = split(self.statuses[self.main]) if self.main in self.statuses else (None, None)
+        code, signal_number = self.workload.status()
         if ordered and not self.started_at:
             detail = records.STOPPED_EARLY
         record = records.exit_record(
@@ -190,7 +168,12 @@ class Keeper:
             exit_code=code,
             exit_signal=signal_number,
             started_at=self.started_at,
+            cause=cause,
         )
+        record.update(self.workload.clear())
+        record.update(self.facts)
+        if self.preparation:
+            self.preparation.clear()
         while os.path.isdir(self.folder):
             try:
                 records.write(self.folder, records.EXIT, record)
@@ -200,30 +183,29 @@ class Keeper:
                 time.sleep(1)
 
 
-def note(sentence: str) -> None:
-    """Say something to whoever looks for a fault; nobody may be able to listen."""
-    with contextlib.suppress(OSError):
-        print(sentence, file=sys.stderr, flush=True)
+def workload_of(folder: str, spec: "dict[str, Any]") -> "Workload":
+    """Return what is kept; plain processes start without the modules for containers."""
+    if not spec.get("container"):
+        return Tree(folder, spec)
+    from cluster.agent.container import Container
+
+    return Container(folder, spec)
 
 
-def split(status: int) -> "tuple[int | None, int | None]":
-    """Return a wait status as (exit code, None) or (None, signal)."""
-    code = os.waitstatus_to_exitcode(status)
-    return (code, None) if code >= 0 else (None, -code)
+def end_ordered() -> bool:
+    """Return whether the end was ordered and nobody has waited for that yet."""
+    return signal.SIGTERM in signal.sigpending()
 
 
-def reason(error: Exception) -> str:
-    """Return what an error says, without Python's dressing."""
-    return (error.strerror if isinstance(error, OSError) else None) or str(error)
-
-
-def make_folders(root: str, folders: "list[str]") -> None:
-    """Make `folders` below the storage `root`, which must be there: a missing one is a mount that failed."""
+def make_folders(root: str, folders: "list[str]", user: str) -> None:
+    """Make `folders` for `user` below the storage `root`, which must be there: else a mount failed."""
     if not os.path.isdir(root):
         raise CannotStart(f"The storage {root} is not there.")
     for folder in folders:
         try:
-            os.makedirs(folder, 0o700, exist_ok=True)
+            if not os.path.isdir(folder):
+                os.makedirs(folder, 0o700, exist_ok=True)
+                hand_over(folder, user)
         except OSError as error:
             raise CannotStart(f"The folder {folder} could not be made: {reason(error)}.") from error
         if not os.access(folder, os.W_OK | os.X_OK):
@@ -233,7 +215,7 @@ def make_folders(root: str, folders: "list[str]") -> None:
 def main(folder: str) -> None:
     """Keep the instance in `folder`, unless another keeper does or did."""
     os.closerange(3, 1024)  # what the agent was started with, a lock for one, must not outlive it here
-    signal.pthread_sigmask(signal.SIG_BLOCK, WATCHED)
+    signal.pthread_sigmask(signal.SIG_BLOCK, WATCHED | {GO})
     for number in (signal.SIGHUP, signal.SIGINT):
         signal.signal(number, signal.SIG_IGN)
     libc = ctypes.CDLL(None, use_errno=True)

@@ -2,7 +2,9 @@
 
 import asyncio
 import contextlib
+import logging
 import os
+import shutil
 import signal
 import sys
 import time
@@ -10,18 +12,29 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from cluster.agent import processes, records
+from cluster.agent import mounts, processes, records
+from cluster.agent.engine import EngineAway, EngineFault, name_of, open_engine
 from cluster.agent.logs import Tail
 from cluster.agent.orders import Spec
 from cluster.agent.protocol import HOST_RESTARTED, KEEPER_LOST
 from cluster.converge import Seen
 
+log = logging.getLogger(__name__)
+
 ROOT = str(Path(__file__).resolve().parents[2])
 # The keeper's Python starts bare: it needs the standard library and this package, and 30 ms instead of 100.
 PYTHON = (sys.executable, "-I", "-S", "-X", "utf8", "-c")
 CALL = "import sys; sys.path.append(sys.argv[1]); from cluster.agent.keeper import main; main(sys.argv[2])"
+# With a container it calls an engine, whose client is among the installed packages.
+PYTHON_WITH_PACKAGES = tuple(option for option in PYTHON if option != "-S")
+RETRY_S = 5.0
 LOST_GRACE_S = 5.0  # between TERM and KILL for what a dead keeper left behind
 DETAIL_AT_MOST = 512
+# What git may take of the agent's environment: how this host reaches others.
+TOOLS = (
+    *("GIT_SSL_CAINFO", "SSL_CERT_FILE", "SSL_CERT_DIR"),
+    *("http_proxy", "https_proxy", "HTTPS_PROXY", "no_proxy", "NO_PROXY", "all_proxy", "ALL_PROXY"),
+)
 
 
 class Kept:
@@ -36,7 +49,10 @@ class Kept:
         self.exit: dict[str, Any] | None = None
         self.lost = False  # its keeper died without an exit record, and its leftovers are not ended yet
         self.leaving = False  # the platform is done with it, and the rest of its log is not sent yet
-        self._said = (self.phase, self.lost)
+        self.commit = ""  # of the code that it runs
+        self.wants = ""  # the digest of the code that its keeper waits for
+        self.told: dict[str, Any] = {}  # what its keeper was told
+        self._said = (self.phase, self.lost, self.commit)
         self._claim: dict[str, Any] | None = None
         self._spawned: int | None = None
         self._spawn_ended = False
@@ -53,6 +69,12 @@ class Kept:
             return Seen.GONE
         return Seen.PREPARED if self._claim is None and self._spawned is None else Seen.LIVE
 
+    @property
+    def failed(self) -> bool:
+        """Whether its command ended badly by itself."""
+        end = self.exit or {}
+        return bool(end.get("by_itself")) and end.get("exit_code") != 0
+
     def report(self) -> dict[str, Any]:
         """Return the instance in the form of a report."""
         end = self.exit or {}
@@ -63,6 +85,8 @@ class Kept:
             "exit_signal": end.get("exit_signal"),
             "by_itself": end.get("by_itself"),
             "detail": str(end.get("detail", ""))[:DETAIL_AT_MOST],
+            "cause": end.get("cause", ""),
+            "commit": self.commit,
             "log_bytes": self.tail.end,
         }
 
@@ -70,7 +94,7 @@ class Kept:
         """Read where the instance stands, the host running since `boot`; return whether it moved."""
         if self.exit is None:
             self._look(boot)
-        before, self._said = self._said, (self.phase, self.lost)
+        before, self._said = self._said, (self.phase, self.lost, self.commit)
         return before != self._said
 
     def _look(self, boot: str) -> None:
@@ -79,6 +103,8 @@ class Kept:
         keeper_ended = self._keeper_ended(boot)
         # Read after the keeper was looked at: one that ended since has left its exit record.
         self.exit = records.read(folder, records.EXIT)
+        status = records.read(folder, records.STATUS) or {}
+        self.commit, self.wants = str(status.get("commit", "")), ""
         if self.exit is not None:
             self.phase = "gone"
         elif self._claim is None:
@@ -91,7 +117,8 @@ class Kept:
         elif keeper_ended:
             self.lost, self.phase = True, "ending"
         else:
-            self.phase = (records.read(folder, records.STATUS) or {}).get("phase", "starting")
+            self.phase = status.get("phase", "starting")
+            self.wants = str(status.get("wants", ""))
 
     def _keeper_ended(self, boot: str) -> bool:
         if self._claim is not None and "pid" in self._claim:
@@ -121,7 +148,7 @@ class Kept:
         self.folder.mkdir(mode=0o700, exist_ok=True)
         self.hostfile.write_text(hostfile)
         records.write(str(self.folder), records.SPEC, task)
-        self._spawned = self._spawn()
+        self._spawned = self._spawn(PYTHON_WITH_PACKAGES if task["container"] else PYTHON)
         self.watch(self._spawned, wake)
 
     @property
@@ -129,12 +156,12 @@ class Kept:
         """Where the host file of the gang lies."""
         return self.folder / "hosts"
 
-    def _spawn(self) -> int:
+    def _spawn(self, python: tuple[str, ...]) -> int:
         words = os.open(self.folder / records.KEEPER_LOG, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
         try:
             return os.posix_spawn(
                 sys.executable,
-                [*PYTHON, CALL, ROOT, str(self.folder)],
+                [*python, CALL, ROOT, str(self.folder)],
                 {"PATH": os.environ.get("PATH", os.defpath)},
                 file_actions=[
                     (os.POSIX_SPAWN_OPEN, 0, "/dev/null", os.O_RDONLY, 0),
@@ -143,7 +170,7 @@ class Kept:
                 ],
                 setsid=True,
                 # Blocked from its first instruction on: an order to end never meets a keeper unprepared.
-                setsigmask=[signal.SIGTERM, signal.SIGCHLD],
+                setsigmask=[signal.SIGTERM, signal.SIGCHLD, signal.SIGUSR1],
                 setsigdef=[signal.SIGPIPE],
             )
         finally:
@@ -184,6 +211,25 @@ class Kept:
             return
         processes.send(keeper, signal.SIGTERM)
 
+    def go(self) -> None:
+        """Tell the keeper that the whole gang is ready, if it waits for that; telling it again changes nothing."""
+        keeper = (
+            processes.find(self._claim["pid"]) if self.phase == "ready" and self._claim is not None else None
+        )
+        if keeper is not None and self._claim is not None and keeper.start == self._claim["start"]:
+            processes.send(keeper, signal.SIGUSR1)
+
+    def tell(self, **words: str) -> None:
+        """Tell the keeper what it asked for in its status; telling it again changes nothing."""
+        if self.phase != "starting" or self._claim is None or words.items() <= self.told.items():
+            return
+        try:
+            records.write(str(self.folder), records.TOLD, {**self.told, **words})
+        except OSError as error:
+            log.warning("%s cannot be told: %s", self.folder, error.strerror or error)
+            return
+        self.told |= words
+
     def void(self, detail: str, by_itself: bool) -> None:
         """Record that the instance never started, unless a keeper was faster."""
         claim = {"boot": processes.boot_id(), "void": detail, "by_itself": by_itself}
@@ -213,7 +259,26 @@ class Kept:
             if time.monotonic() >= deadline:
                 processes.kill_all(self._leftovers)
             await asyncio.sleep(0.05)
+        while not await asyncio.to_thread(self._remove_container):
+            await asyncio.sleep(RETRY_S)
+        await asyncio.to_thread(self._clear)
         self._finish(KEEPER_LOST, None)
+
+    def _remove_container(self) -> bool:
+        """Remove the container that the keeper made; return whether it is certain that there is none."""
+        asked = records.read(str(self.folder), records.CONTAINER)
+        try:
+            if asked is not None:
+                open_engine(str(asked["engine"])).remove(name_of(self.id))
+        except (EngineAway, EngineFault) as fault:
+            log.warning("The container of %s cannot be removed: %s.", self.id, fault)
+            return False
+        return True
+
+    def _clear(self) -> None:
+        """Clear away what the keeper could not: mounts, and secrets that were in use."""
+        mounts.release(str(self.folder))
+        shutil.rmtree(self.folder / records.PRIVATE, ignore_errors=True)
 
     def _leftovers(self) -> list[processes.Process]:
         everything = processes.table()
@@ -226,12 +291,24 @@ class Kept:
         return list(found.values())
 
 
-def task_of(spec: Spec, env: dict[str, str], root: Path) -> dict[str, Any]:
-    """Return what a keeper is told: commands, their whole environment, folders to make below the storage."""
+def task_of(
+    spec: Spec, env: dict[str, str], root: Path, container: dict[str, Any] | None = None, user: str = ""
+) -> dict[str, Any]:
+    """Return what a keeper is told: commands, their whole environment, folders to make below the storage.
+
+    `container` is from container_spec.container_task; `user` the UID:GID to run as, blank for the agent's own.
+    """
     return {
+        "container": container,
+        "user": user,
         "command": spec.command,
         "exit_command": spec.exit_command,
         "grace_s": spec.grace_s,
+        "wait_for_go": spec.wait_for_go,
+        "code": spec.code,
+        "data": list(spec.data),
+        "prepare_s": spec.prepare_s,
+        "tools": {name: os.environ[name] for name in TOOLS if name in os.environ},
         "env": env,
         "storage_root": str(root),
         "folders": [env["TAIJI_STORAGE"], env["TAIJI_TASK_DIR"]],

@@ -1,7 +1,8 @@
-"""The line to the platform: the three calls of protocol.py, and in a sentence what goes wrong with them."""
+"""The line to the platform: the calls of protocol.py, and in a sentence what goes wrong with them."""
 
 import ssl
 import sys
+from collections.abc import AsyncIterator
 from typing import Any, Self
 
 from cluster.agent.protocol import PROTOCOL
@@ -88,14 +89,33 @@ class Link:
                 **arguments,
             )
         except httpx.HTTPError as error:
-            raise Away(
-                f"The platform at {self.url} does not answer: {error or type(error).__name__}."
-            ) from error
+            raise self._silent(error) from error
         if answer.status_code in good:
             return answer
+        raise self._no(answer)
+
+    async def download(self, token: str, digest: str) -> AsyncIterator[bytes]:
+        """Give the packed code `digest` in parts; raises Away or Refused."""
+        path = f"/api/agent/code/{digest}/"
+        timeout = httpx.Timeout(ANSWER_S, connect=CONNECT_S)
+        headers = {"Authorization": f"Bearer {token}"}
+        try:
+            async with self._http.stream("GET", path, headers=headers, timeout=timeout) as answer:
+                if answer.status_code != 200:
+                    await answer.aread()
+                    raise self._no(answer)
+                async for part in answer.aiter_raw():
+                    yield part
+        except httpx.HTTPError as error:
+            raise self._silent(error) from error
+
+    def _silent(self, error: httpx.HTTPError) -> Away:
+        return Away(f"The platform at {self.url} does not answer: {error or type(error).__name__}.")
+
+    def _no(self, answer: httpx.Response) -> Away | Refused:
         if answer.status_code >= 500 or answer.status_code < 400 or answer.status_code == 429:
-            raise Away(f"The platform at {self.url} answers {answer.status_code} {answer.reason_phrase}.")
-        raise Refused(answer.status_code, _sentence(answer))
+            return Away(f"The platform at {self.url} answers {answer.status_code} {answer.reason_phrase}.")
+        return Refused(answer.status_code, _sentence(answer))
 
 
 def _document(answer: httpx.Response) -> dict[str, Any]:

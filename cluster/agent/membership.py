@@ -20,6 +20,7 @@ class Membership:
     region: str
     folder: Path
     join_token_file: Path | None
+    join_token: str = ""  # goes before the file
 
     @property
     def path(self) -> Path:
@@ -47,6 +48,8 @@ class Membership:
         return str(record["token"])
 
     def _join_token(self) -> str:
+        if self.join_token:
+            return self.join_token
         if self.join_token_file is None:
             raise NotAdmitted("This host is not registered: give --join-token-file to register it.")
         try:

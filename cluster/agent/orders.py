@@ -1,9 +1,12 @@
 """Read what the platform wants of this host; a fault in one order harms no other."""
 
+import re
 import uuid
 from dataclasses import dataclass
 from pathlib import PurePosixPath
 from typing import Any
+
+from cluster.agent.container_spec import ContainerSpec, read_container
 
 GRACE_S_AT_MOST = 30.0
 
@@ -34,6 +37,11 @@ class Spec:
     hosts: tuple[Member, ...]
     rank: int
     master_port: int
+    wait_for_go: bool  # the command is started only when the platform says that the whole gang is ready
+    code: dict[str, Any] | None
+    data: tuple[dict[str, str], ...]
+    prepare_s: float | None  # how long code and data may take
+    container: ContainerSpec | None  # None: a plain process
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,6 +50,7 @@ class Order:
 
     id: str
     run: bool
+    go: bool
     spec: object
 
 
@@ -63,7 +72,9 @@ def read_desired(answer: object) -> Desired:
     try:
         fields: dict[str, Any] = dict(answer)  # type: ignore[call-overload]  # anything but an object raises here
         orders = [
-            Order(id=_id(item["id"]), run=item["run"] is True, spec=item.get("spec"))
+            Order(
+                id=_id(item["id"]), run=item["run"] is True, go=item.get("go") is True, spec=item.get("spec")
+            )
             for item in fields["instances"]
         ]
         return Desired(
@@ -99,11 +110,50 @@ def read_spec(document: object) -> Spec:
             ),
             rank=int(document["rank"]),
             master_port=int(document["master_port"]),
+            wait_for_go=document.get("wait_for_go") is True,
+            code=_code(document.get("code")),
+            data=tuple(_mount(item) for item in document.get("data") or ()),
+            prepare_s=float(document["prepare_s"]) if document.get("prepare_s") else None,
+            container=read_container(document.get("container")),
         )
     except KeyError as error:
         raise BadSpec(f"The order's spec lacks {error.args[0]}.") from error
     except (TypeError, ValueError, AttributeError) as error:
         raise BadSpec(f"The order's spec cannot be read: {error}.") from error
+
+
+def agreed_commit(order: Order) -> str:
+    """Return the commit that the first member of a gang chose for one that follows it; blank: not yet."""
+    code = order.spec.get("code") if isinstance(order.spec, dict) else None
+    return str(code.get("commit") or "") if isinstance(code, dict) and code.get("follow") else ""
+
+
+def _code(value: Any) -> dict[str, Any] | None:
+    """Return where the code comes from, as protocol.py has it."""
+    if value is None:
+        return None
+    if value["kind"] == "upload":
+        digest, files, size = str(value["digest"]), int(value["files"]), int(value["bytes"])
+        if not re.fullmatch("[0-9a-f]{64}", digest):  # it names a file
+            raise BadSpec("The order's code has no digest.")
+        return {"kind": "upload", "digest": digest, "files": files, "bytes": size}
+    names = ("url", "branch", "commit", "token")
+    code: dict[str, Any] = {name: _text(value.get(name) or "", f"code's {name}") for name in names}
+    if value["kind"] != "git" or not re.fullmatch("[0-9a-f]{0,64}", code["commit"]):
+        raise BadSpec("The order's code is of a kind that this agent does not know.")
+    if not code["url"].startswith(("http://", "https://")):
+        raise BadSpec("The order's code has an address that is not fetched from.")
+    return {"kind": "git", "follow": value.get("follow") is True, **code}
+
+
+def _mount(value: Any) -> dict[str, str]:
+    """Return what is to be mounted, as protocol.py has it."""
+    if value["kind"] != "ceph":
+        raise BadSpec("The order's data is of a kind that this agent does not know.")
+    found = {name: _text(value[name], f"data's {name}") for name in ("addr", "name", "secret", "src", "dst")}
+    if not (found["src"].startswith("/") and found["dst"].startswith("/")) or found["addr"].startswith("-"):
+        raise BadSpec("The order's data lacks a whole path.")
+    return found
 
 
 def _command(value: object) -> str | None:

@@ -81,10 +81,13 @@ def below(roots: "Iterable[int]", processes: dict[int, Process]) -> list[Process
 
 def marked(instance: str, processes: dict[int, Process]) -> list[Process]:
     """Return the living processes that carry the instance's mark in their first environment."""
-    mark = f"{MARK}={instance}".encode()
-    return [
-        process for process in processes.values() if not process.dead and mark in _environment(process.pid)
-    ]
+    return carrying(f"{MARK}={instance}", processes.values())
+
+
+def carrying(variable: str, processes: "Iterable[Process]") -> list[Process]:
+    """Return the living among `processes` that have `variable`, a NAME=VALUE, in their first environment."""
+    mark = variable.encode()
+    return [process for process in processes if not process.dead and mark in _environment(process.pid)]
 
 
 def _environment(pid: int) -> list[bytes]:

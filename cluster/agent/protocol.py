@@ -21,26 +21,35 @@ nothing but time. Within one boot only a report with a greater `seq` is taken.
           After 401, 429 and 5xx it tries again. 413: more than 1 MiB at once, or the log is full. 507: the
           platform's disk is full, nothing was written.
 
+`GET /api/agent/code/DIGEST/` (same token) sends packed code that an instance of this host needs.
+    gets  200 and the bytes, whose SHA-256 is DIGEST, in hexadecimal. 404: no instance of this host needs it, or
+          it is gone. After 401, 429 and 5xx the agent tries again; any other 4xx fails those that need it.
+
 Report
     {"protocol": 1, "version": "0.1.0", "boot": UUID of this agent process, "seq": 1, 2, 3, …,
-     "clock": the host's seconds since the epoch, "address": "10.0.0.7", "offers": ["process"],
+     "clock": the host's seconds since the epoch, "address": "10.0.0.7", "offers": [KIND, …], "trouble": "",
      "cards": [{"index": 0, "uuid": "…", "gpu_type": "P40", "memory_mib": 22919,
                 "state": "ok" | "broken" | "external", "reason": ""}],
-     "instances": [{"id": UUID, "phase": "starting" | "running" | "ending" | "gone",
+     "instances": [{"id": UUID, "phase": "starting" | "ready" | "running" | "ending" | "gone",
                     "exit_code": null | int, "exit_signal": null | int, "by_itself": null | bool,
-                    "detail": "", "log_bytes": int}],
+                    "detail": "", "cause": "", "commit": "", "log_bytes": int}],
      "have": version of the desired list the agent acts on, "" at first, "wait_s": 0 … 30}
 
+    `offers`: kinds of instance that the host can run now: process, container; ceph where it can mount private
+    ceph, and then process_ceph, container_ceph for each of its kinds with that.
+    `trouble` says in a sentence what is wrong with the host as a whole, such as a full disk; "" or absent: nothing.
     `gone` is final: no process of the instance is left and its exit record lies on the host's disk.
     `by_itself` is false where the end was ordered before the start command ended, null where nobody can
     know. `exit_code` and `exit_signal` are of the start command, the second where a signal ended it; both
     are null where it never ran (then `detail` says why in a sentence) or nobody can know (`detail` is one
-    of the words below). `log_bytes` counts what will be sent of the log; the agent cuts a log, with a
-    mark, at a size set for the host.
+    of the words below). `cause` is one of CAUSES where the host knows more of why it ended than code and
+    signal say, else "" or absent. `log_bytes` counts what will be sent of the log; the agent cuts a log,
+    with a mark, at a size set for the host. `ready`: everything of it is prepared, and it waits for `go`.
+    `commit`: the whole id of the commit that it runs, as soon as that is here, else "" or absent.
 
 Desired
     {"version": TEXT of at most 64 characters, "now": server's seconds,
-     "instances": [{"id": UUID, "run": bool, "spec": Spec}], "forget": [UUID, …]}
+     "instances": [{"id": UUID, "run": bool, "go": bool, "spec": Spec}], "forget": [UUID, …]}
 
     `run` false: end it (exit command, TERM, KILL: `grace_s` in all); `spec` may then be null. Whatever is
     on the host and neither in `instances` nor `forget` is to be ended too, and nothing starts while such a
@@ -48,22 +57,60 @@ Desired
     folder may go once its log is sent. An instance that is to run is started once, ever; one that is not to
     run and never came to the host is reported as gone, so that an order overtaken by its stop ends too.
     What was reported once and is missing from a later report comes with `run` false: it is never run again.
-    Secrets stand in the spec's `env` only until the instance is reported as running.
+    Secrets stand in the spec's `env`, `code` and `data` only until the instance is reported as ready or running.
+    `go`: every member of its gang is ready, so one whose spec says `wait_for_go` is to start its command.
 
 Spec
     {"label": TEXT for people, "command": TEXT for /bin/sh -c, or null: an idle member that only keeps its
      place, "exit_command": TEXT or "", "grace_s": 30, "env": {NAME: VALUE}, "cards": [index, …],
      "storage": folder of the business below the platform's storage, "task_dir": folder of the task in that,
      "hosts": [{"name", "address", "cards": how many}, …] of the gang in the order of rank, "rank": int,
-     "master_port": a port, the same for all members of the gang}
+     "master_port": a port, the same for all members of the gang, "wait_for_go": bool, absent: false,
+     "container": Container, or null or absent: plain processes, "code": Code, "data": [Data, …], both may be
+     absent, "prepare_s": how long both together may take}
 
     The exit command runs before an ordered end, of idle members too, not after an end by itself. `storage`
     and `task_dir` are relative paths without `..`; they are created, the platform's storage itself never is.
     The process gets CUDA_VISIBLE_DEVICES and NVIDIA_VISIBLE_DEVICES (card uuids where they are real, else
     indexes), TAIJI_STORAGE, TAIJI_TASK_DIR, TAIJI_INSTANCE_ID, RANK and NODE_RANK (the member's rank),
-    WORLD_SIZE and NNODES (hosts), TAIJI_CARDS (cards on this host), MASTER_ADDR (of the first host),
-    MASTER_PORT and TAIJI_HOSTFILE (lines `address slots=cards`). These win over `env`; below both lie a few
-    variables of the host (PATH, HOME, LANG, TZ, …), never the agent's own.
+    WORLD_SIZE and NNODES (hosts), LOCAL_RANK (0) and LOCAL_WORLD_SIZE (1: one process per host is started),
+    TAIJI_CARDS (cards on this host), MASTER_ADDR (of the first host), MASTER_PORT and TAIJI_HOSTFILE (lines
+    `address slots=cards`). These win over `env`; below both lie a few variables of the host (PATH, HOME,
+    LANG, TZ, …), never the agent's own.
+
+Code
+    {"kind": "upload", "digest": SHA-256 in hexadecimal, "files": int, "bytes": int: most of it unpacked}
+    {"kind": "git", "url": "https://…", "branch": NAME or "" for the default one, "commit": whole id, its
+     beginning or "" for the branch's newest, "token": TEXT or absent, "follow": bool, absent: false}
+
+    It is brought into the folder where the command starts, for idle members too. A command of "" is the code's
+    own ./start.sh, else ./start.py. `follow`: the member waits until `commit` stands there, which is what the
+    first member of the gang reported. What cannot be brought fails the instance with the cause `code`.
+
+Data
+    {"kind": "ceph", "addr": "MONITOR:PORT,…", "name": USER, "secret": KEY, "src": PATH, "dst": PATH}
+
+    Mounted at `dst` before the command starts, with the kernel's client or ceph-fuse, for this instance alone;
+    unmounted when it is gone. The platform sends it only to a host that offers it. What cannot be mounted fails
+    the instance with the cause `data`.
+
+Container
+    {"image": NAME, "user": UID:GID or "" for the one that this host runs tasks as, "memory_mib": int,
+     "cpus": float, "shm_mib": int, "pids": int, "network": "host" | "bridge" | "none", "read_only": bool,
+     "pull_timeout_s": 600, "registry": {"username", "password"} or null}
+
+    All but `image` may be absent; a limit of 0 is none. The platform sends one only to a host that offers
+    `container`. An image with a tag other than `latest`, or with a digest, is pulled where it is not there;
+    else always. Commands run by the image's /bin/sh, in /taiji/work, as the image's environment says with
+    the variables of above over it and none of the host's. The container sees its business's folder of the
+    storage, at the path that it has on the host, and no other. `read_only` leaves that, /taiji, /tmp,
+    /var/tmp and /run writable. Real cards come by CDI (Podman) or by the NVIDIA runtime (Docker), and are
+    seen to be there before the command starts. A signal that ends the command shows as exit code 128 + it.
+    Secrets stand in `registry` as long as in `env`.
+
+Protocol 1 grew by `ready`, `go`, `wait_for_go`, `cause`, `trouble`, `container`, `code`, `data` and `commit`.
+Each side takes the other without them: an agent that does not know them starts its member at once (code and data
+need a new one), and a platform that does not know them never asks to wait.
 """
 
 PROTOCOL = 1
@@ -73,3 +120,13 @@ WAIT_S = 20  # how long a waiting call is held, at most 30
 KEEPER_LOST = "keeper lost"
 HOST_RESTARTED = "host restarted"
 HOST_LOST = "host lost"  # said by the platform, not by the agent
+
+# What `cause` may say. Other words are taken for none: a newer agent may know more of them.
+CAUSES = {
+    "image": "the container image could not be had or used",
+    "code": "the code could not be brought to the host",
+    "data": "the data could not be brought to the host",
+    "oom": "the kernel ended it because memory ran out",
+    "maybe_oom": "it was killed, by nobody we know: probably because memory ran out",
+    "card": "a card of it failed",
+}

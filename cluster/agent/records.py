@@ -11,9 +11,12 @@ if TYPE_CHECKING:  # the keeper starts for every instance, and importing typing'
 SPEC = "spec.json"  # what the keeper is to do, secrets included; gone once the keeper has read it
 CLAIM = "claim.json"  # who may run the instance: made once, never replaced
 STATUS = "status.json"
+TOLD = "told.json"  # what the agent tells a keeper that asked in its status
 EXIT = "exit.json"
 LOG = "log"
 WORK = "work"
+CONTAINER = "container.json"  # which engine was asked for a container, written before it was
+PRIVATE = "private"  # secrets as files, while something is fetched or mounted with them
 KEEPER_LOG = "keeper.log"
 
 STOPPED_EARLY = "It was stopped before it started."
@@ -26,6 +29,7 @@ def exit_record(
     exit_code: int | None = None,
     exit_signal: int | None = None,
     started_at: float | None = None,
+    cause: str = "",
 ) -> "dict[str, Any]":
     """Return what is kept of an instance's end, in protocol.py's words; times in seconds since the epoch."""
     return {
@@ -33,6 +37,7 @@ def exit_record(
         "exit_signal": exit_signal,
         "by_itself": by_itself,
         "detail": detail,
+        "cause": cause,
         "started_at": started_at,
         "ended_at": time.time(),
     }

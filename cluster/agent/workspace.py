@@ -9,12 +9,15 @@ from collections.abc import Callable, Coroutine, Iterator
 from pathlib import Path
 from typing import Any
 
-from cluster.agent import records
+from cluster.agent import mounts, records
 from cluster.agent.cards import Cards
+from cluster.agent.container_spec import container_task
+from cluster.agent.engine import INSIDE, EngineAway, EngineFault, open_engine
 from cluster.agent.environment import environment, hostfile_text
 from cluster.agent.kept import Kept, task_of
 from cluster.agent.logs import Tail
-from cluster.agent.orders import BadSpec, Desired, Order, read_spec
+from cluster.agent.offers import PROCESS, Offers
+from cluster.agent.orders import BadSpec, Desired, Order, Spec, agreed_commit, read_spec
 from cluster.agent.processes import boot_id
 from cluster.converge import Seen, converge
 
@@ -25,9 +28,23 @@ class Workspace:
     """All instances on this host, each in a folder of its own below `home`."""
 
     def __init__(
-        self, home: Path, storage: Path, cards: Cards, log_cap: int, wake: Callable[[], None]
+        self,
+        home: Path,
+        storage: Path,
+        cards: Cards,
+        log_cap: int,
+        wake: Callable[[], None],
+        *,
+        offers: Offers,
+        user: str = "",
     ) -> None:
-        """Keep instances below `home`; `wake` is called when one of them may have changed."""
+        """Keep instances below `home`; `wake` is called when one of them may have changed.
+
+        `user` is the UID:GID that tasks run as, blank for the agent's own.
+        """
+        self._home = home
+        self._offers = offers
+        self._user = user
         self._instances = home / "instances"
         self._trash = home / "trash"
         self._storage = storage
@@ -35,6 +52,7 @@ class Workspace:
         self._log_cap = log_cap
         self._wake = wake
         self._boot = boot_id()
+        self.doubtful = False  # whether the last look saw something fail by itself
         self._kept: dict[str, Kept] = {}
         self._chores: set[asyncio.Task[None]] = set()
 
@@ -42,6 +60,9 @@ class Workspace:
         """Find the instances that earlier agents left; raises OSError where the folders cannot be used."""
         for folder in (self._instances, self._trash):
             folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        for folder in (self._home, self._instances):
+            # Another user's task has to get through to its own folder, and sees nothing on the way.
+            folder.chmod(0o711 if self._user else 0o700)
         for folder in sorted(self._instances.iterdir()):
             if _is_id(folder.name):
                 self._keep(folder.name)
@@ -66,11 +87,22 @@ class Workspace:
         """Return the logs by instance id."""
         return iter([(kept.id, kept.tail) for kept in self._kept.values()])
 
+    def wanted(self) -> set[str]:
+        """Return the digests of the code that instances wait for."""
+        return {kept.wants for kept in self._kept.values() if kept.wants and not kept.told}
+
+    def tell(self, digest: str, words: dict[str, str]) -> None:
+        """Tell those who wait for the code `digest` what became of it."""
+        for kept in self._kept.values():
+            if kept.wants == digest:
+                kept.tell(**words)
+
     def look(self) -> bool:
         """Look at everything that may change; return whether a phase did."""
-        changed = False
+        changed = self.doubtful = False
         for kept in self._kept.values():
             moved = kept.look(self._boot)
+            self.doubtful |= moved and kept.failed
             if moved or kept.exit is None:
                 kept.tail.measure()
             if moved:
@@ -86,6 +118,13 @@ class Workspace:
         steps = converge(desired.wanted(), desired.forget, seen)
         for instance in steps.stop:
             self._kept[instance].stop()
+        for order in desired.orders.values():
+            if not order.run or order.id not in self._kept:
+                continue
+            if order.go:
+                self._kept[order.id].go()
+            if commit := agreed_commit(order):
+                self._kept[order.id].tell(commit=commit)
         for instance in steps.void:
             self._keep(instance).void(records.STOPPED_EARLY, by_itself=False)
         for instance in steps.start:
@@ -106,14 +145,43 @@ class Workspace:
                 spec,
                 cards=self._cards.now,
                 storage=self._storage,
-                hostfile=kept.hostfile,
-                host=os.environ,
+                hostfile=Path(f"{INSIDE}/hosts") if spec.container else kept.hostfile,
+                host=None if spec.container else os.environ,
             )
-            kept.start(task_of(spec, env, self._storage), hostfile_text(spec), self._wake)
+            kept.start(self._task(spec, env), hostfile_text(spec), self._wake)
         except BadSpec as fault:
             kept.void(str(fault), by_itself=True)
         except OSError as error:
             kept.void(f"The host could not start a keeper: {error.strerror or error}.", by_itself=True)
+
+    def _task(self, spec: Spec, env: dict[str, str]) -> dict[str, Any]:
+        wanted = spec.container
+        if wanted is None:
+            if PROCESS not in self._offers.now:
+                raise BadSpec("This host runs no plain processes, and the order names no image.")
+            return task_of(spec, env, self._storage, user=self._user)
+        if self._offers.engine is None:
+            raise BadSpec("This host runs no containers.")
+        cards = [card for card in self._cards.now if card.index in spec.cards]
+        container = container_task(
+            wanted, engine=self._offers.engine, owner=self._home, user=self._user, cards=cards
+        )
+        return task_of(spec, env, self._storage, container, container["user"])
+
+    async def sweep(self) -> None:
+        """Remove the containers of this agent that nothing here keeps any more."""
+        if self._offers.engine is None:
+            return
+        try:
+            engine = await asyncio.to_thread(open_engine, self._offers.engine)
+            # Looked at after they were listed: what is listed was known here before it was made.
+            for instance, name in (await asyncio.to_thread(engine.owned, str(self._home))).items():
+                kept = self._kept.get(instance)
+                if kept is None or kept.exit is not None:
+                    log.warning("The container %s was left behind and is removed.", name)
+                    await asyncio.to_thread(engine.remove, name)
+        except (EngineAway, EngineFault) as fault:
+            log.warning("Nobody knows which containers were left behind: %s.", fault)
 
     def _forget(self, instance: str) -> bool:
         kept = self._kept[instance]
@@ -145,7 +213,16 @@ class Workspace:
 
 
 async def _remove(folder: Path) -> None:
-    await asyncio.to_thread(shutil.rmtree, folder, ignore_errors=True)
+    await asyncio.to_thread(_remove_now, folder)
+
+
+def _remove_now(folder: Path) -> None:
+    mounts.release(str(folder))
+    if left := mounts.below(str(folder)):
+        # What is mounted there is somebody's data: nothing may remove that.
+        log.warning("%s stays on the disk: %s cannot be unmounted", folder, left[0])
+        return
+    shutil.rmtree(folder, ignore_errors=True)
 
 
 def _is_id(name: str) -> bool:

@@ -1,6 +1,7 @@
 """Instances on hosts with an agent: rows that the agents read and report on; see cluster/sync.py."""
 
 import uuid
+from collections import defaultdict
 from collections.abc import Iterable, Sequence
 
 from django.db.models import F
@@ -9,7 +10,7 @@ from django.utils import timezone
 
 from cluster import hints, rows, vault
 from cluster.executors.base import NewInstance, Observed
-from cluster.models import CardLease, Instance
+from cluster.models import Card, CardLease, Instance
 
 GONE = Instance.Phase.GONE
 
@@ -26,17 +27,17 @@ def launch(instances: Sequence[NewInstance]) -> list[uuid.UUID]:
         ],
         *("id", "host", "gang", "rank", "label", "spec", "secrets"),
         **{"created_at": now, "wanted": True, "phase": Instance.Phase.PENDING.value},
-        **{"detail": "", "log_bytes": 0},
+        **{"detail": "", "cause": "", "log_bytes": 0},
     )
-    leases = [(card, pk) for pk, new in zip(ids, instances, strict=True) for card in new.card_ids]
-    rows.insert(CardLease, leases, "card", "instance", leased_at=now)
+    leases = [(card, pk, new.gang) for pk, new in zip(ids, instances, strict=True) for card in new.card_ids]
+    rows.insert(CardLease, leases, "card", "instance", "gang", leased_at=now)
     _tell({new.host_id for new in instances})
     return ids
 
 
 def stop(gangs: Iterable[int]) -> int:
     """Want these gangs gone; asking again changes nothing. Return how many members were newly asked."""
-    asked = Instance.objects.filter(gang__in=list(gangs), wanted=True).exclude(phase=GONE)
+    asked = Instance.objects.filter(gang__in=rows.among(gangs), wanted=True).exclude(phase=GONE)
     hosts = set(asked.values_list("host", flat=True))
     if not hosts:
         return 0
@@ -60,9 +61,8 @@ def release(gangs: Iterable[int]) -> int:
 def observe(gangs: Iterable[int]) -> list[Observed]:
     """Return what is known of every member, by gang and rank. What is not known is never told as gone."""
     found = Instance.objects.filter(gang__in=list(gangs)).order_by("gang", "rank")
-    return [
-        Observed(**row)
-        for row in found.values(
+    observed = list(
+        found.values(
             "id",
             "gang",
             "rank",
@@ -71,12 +71,29 @@ def observe(gangs: Iterable[int]) -> list[Observed]:
             "exit_code",
             "exit_signal",
             "detail",
+            "cause",
             "running_at",
             "gone_at",
             by_itself=F("ended_by_itself"),
             host_name=F("host__name"),
         )
-    ]
+    )
+    broken = _broken_cards([row["id"] for row in observed if row["by_itself"] and row["exit_code"] != 0])
+    return [Observed(**row, broken_cards=broken.get(row["id"], "")) for row in observed]
+
+
+def _broken_cards(failed: Sequence[uuid.UUID]) -> dict[uuid.UUID, str]:
+    """Return which cards of these members failed, and how, in words; one query, none where none of them failed."""
+    if not failed:
+        return {}
+    faulty = (Card.State.BROKEN, Card.State.MISSING)
+    leases = CardLease.objects.filter(instance__in=failed, released_at=None, card__state__in=faulty)
+    found: dict[uuid.UUID, list[str]] = defaultdict(list)
+    for pk, index, state, why in leases.order_by("card__index").values_list(
+        "instance", "card__index", "card__state", "card__state_reason"
+    ):
+        found[pk].append(f"card {index}: {why or state}")
+    return {pk: "; ".join(cards) for pk, cards in found.items()}
 
 
 def abandon(hosts: Iterable[int], detail: str) -> int:

@@ -34,8 +34,10 @@ class Observed:
     exit_signal: int | None
     by_itself: bool | None  # false: it was being stopped when it ended
     detail: str  # why it did not start, in one sentence
+    cause: str  # what the host says it was: a word of protocol.CAUSES, or blank
     running_at: datetime | None
     gone_at: datetime | None
+    broken_cards: str = ""  # which of its cards failed, and how; looked up where it ended badly by itself
 
 
 class Executor(Protocol):

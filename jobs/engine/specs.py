@@ -6,12 +6,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from cryptography.fernet import InvalidToken
+from django.conf import settings
 
 from cluster import vault
 from cluster.executors.base import NewInstance
 from cluster.models import Card, Host
-from jobs.engine.snapshot import policy
-from jobs.models import Task
+from cluster.registries import credentials
+from jobs.engine.source_specs import NOTHING, Sources
 from jobs.scheduling.types import Start
 
 log = logging.getLogger(__name__)
@@ -25,6 +26,18 @@ FIRST_PORT, PORTS = 20000, 10000  # MASTER_PORT lies in this range, below the us
 
 
 @dataclass(frozen=True, slots=True)
+class Startable:
+    """What a start has to know of its task, and the number that its attempt will have."""
+
+    pk: int
+    business_id: int
+    task_flag: str
+    config: Mapping[str, Any]
+    secrets: str  # sealed
+    attempt_number: int
+
+
+@dataclass(frozen=True, slots=True)
 class Places:
     """The hosts and cards that some starts name."""
 
@@ -33,22 +46,28 @@ class Places:
     grace_s: float  # from the exit command's start to KILL, by the policy in force
 
 
-def places(starts: Iterable[Start]) -> Places:
-    """Look up the hosts and cards of `starts`, and the policy, in three queries."""
+def places(starts: Iterable[Start], grace_s: float) -> Places:
+    """Look up the hosts and cards of `starts` in two queries."""
     ids = {host for start in starts for host in start.numbers}
     hosts = Host.objects.filter(pk__in=ids).values_list("id", "name", "address")
     cards = Card.objects.filter(host__in=ids).values_list("host_id", "index", "id")
     return Places(
         hosts={pk: (name, address or name) for pk, name, address in hosts},
         cards={(host, index): pk for host, index, pk in cards},
-        grace_s=policy().exit_grace_s,
+        grace_s=grace_s,
     )
 
 
-def members(task: Task, attempt_id: int, number: int, start: Start, where: Places) -> list[NewInstance]:
+def members(
+    task: Startable, attempt_id: int, start: Start, where: Places, sources: Sources = NOTHING
+) -> list[NewInstance]:
     """Return the instances of one start, in the order of rank."""
     secrets = _secrets(task)
-    shared = _shared(task, attempt_id, number, start, where)
+    if secrets is None or sources.secrets is None:
+        secrets, sources = None, NOTHING
+    else:
+        secrets |= sources.secrets | _registry(task.config)
+    shared = _shared(task, attempt_id, start, where)
     return [
         NewInstance(
             host_id=host,
@@ -57,6 +76,7 @@ def members(task: Task, attempt_id: int, number: int, start: Start, where: Place
             label=f"{shared['label']} [{rank}]",
             spec={
                 **shared,
+                **sources.of_rank(rank, len(start.numbers)),
                 "rank": rank,
                 "cards": list(numbers),
                 "command": UNREADABLE if secrets is None else _command(task, rank),
@@ -68,7 +88,7 @@ def members(task: Task, attempt_id: int, number: int, start: Start, where: Place
     ]
 
 
-def _secrets(task: Task) -> dict[str, str] | None:
+def _secrets(task: Startable) -> dict[str, str] | None:
     """Return the secret variables of a task; None where the present keys cannot read them."""
     try:
         found = vault.unseal(task.secrets)
@@ -78,16 +98,18 @@ def _secrets(task: Task) -> dict[str, str] | None:
     return {path.removeprefix("env."): value for path, value in found.items() if path.startswith("env.")}
 
 
-def _shared(task: Task, attempt_id: int, number: int, start: Start, where: Places) -> dict[str, Any]:
+def _shared(task: Startable, attempt_id: int, start: Start, where: Places) -> dict[str, Any]:
     document = task.config
     return {
-        "label": f"{task.pk} {task.task_flag} #{number}",
+        "label": f"{task.pk} {task.task_flag} #{task.attempt_number}",
         "exit_command": document.get("exit_cmd", ""),
         "grace_s": where.grace_s,
         "env": plain_env(document.get("env", {})),
         "storage": f"business-{task.business_id}",
         "task_dir": f"task-{task.pk}",
         "master_port": FIRST_PORT + attempt_id % PORTS,
+        "wait_for_go": len(start.numbers) > 1,  # alone there is nobody to wait for
+        "container": _container(document),
         "hosts": [
             {"name": where.hosts[host][0], "address": where.hosts[host][1], "cards": len(numbers)}
             for host, numbers in start.numbers.items()
@@ -95,10 +117,27 @@ def _shared(task: Task, attempt_id: int, number: int, start: Start, where: Place
     }
 
 
-def _command(task: Task, rank: int) -> str | None:
+def _container(document: Mapping[str, Any]) -> dict[str, Any] | None:
+    """Return the container of a task that names an image, with the limits of this installation."""
+    image = document.get("image_full_name")
+    if not image:
+        return None
+    limits: dict[str, Any] = dict(settings.CONTAINER)
+    per_card = {"memory_mib": limits.pop("memory_mib_per_card"), "cpus": limits.pop("cpus_per_card")}
+    cards = int(document.get("host_gpu_num", 1))
+    return {"image": image, **limits, **{name: number * cards for name, number in per_card.items()}}
+
+
+def _registry(document: Mapping[str, Any]) -> dict[str, str]:
+    """Return the secrets for the registry of a task's image, by where they go in its spec."""
+    found = credentials(document["image_full_name"]) if document.get("image_full_name") else {}
+    return {f"container.registry.{name}": value for name, value in found.items()}
+
+
+def _command(task: Startable, rank: int) -> str | None:
     """Return what a member runs: the first always the start command, the others only where all are to."""
     runs = rank == 0 or task.config.get("exec_start_in_all_mpi_pods", False)
-    return str(task.config["start_cmd"]) if runs else None
+    return str(task.config.get("start_cmd", "")) if runs else None
 
 
 def plain_env(env: Mapping[str, Any]) -> dict[str, str]:

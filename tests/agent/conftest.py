@@ -69,7 +69,10 @@ class Machine:
             "--storage": str(self.storage),
             "--join-token-file": str(self.join),
             "--simulate": "P40:8",
+            "--engine": "none",
         }
+        if os.geteuid() == 0:
+            options["--task-user"] = "root"
         given = [part for option in options.items() for part in option]
         return [sys.executable, "-m", "cluster.agent", "run", *given, *more]
 
@@ -100,10 +103,12 @@ class Machine:
             self.agent.kill()
             self.agent.wait()
         for folder in (self.state / "instances").glob("*"):
-            _end_instance(folder)
+            end_instance(folder)
 
 
-def _end_instance(folder: Path) -> None:
+def end_instance(folder: Path) -> None:
+    """End what runs of the instance whose folder this is, its keeper included."""
+
     def left() -> list[processes.Process]:
         everything = processes.table()
         keepers = [p for p in everything.values() if str(folder).encode() in _command_line(p.pid)]

@@ -1,6 +1,7 @@
 """A small platform of our own: real HTTP, the agent's half of the protocol, all it was told kept."""
 
 import json
+import ssl
 import threading
 import time
 from collections.abc import Callable
@@ -26,6 +27,9 @@ class Platform:
         self.tokens: list[str] = []
         self.logs: dict[str, bytearray] = {}
         self.log_status: int | None = None  # what each log call is answered with instead
+        self.code: dict[str, bytes] = {}  # packed code by digest
+        self.code_status: int | None = None
+        self.downloads: list[str] = []  # digests that were asked for
         self.sync_status: int | None = None
         self.port = 0
         self.open()
@@ -35,10 +39,12 @@ class Platform:
         """Where it listens."""
         return f"http://127.0.0.1:{self.port}"
 
-    def open(self) -> None:
+    def open(self, tls: ssl.SSLContext | None = None) -> None:
         """Listen, on the port it had before if it had one."""
         self.server = ThreadingHTTPServer(("127.0.0.1", self.port), _calls_of(self))
         self.server.daemon_threads = True
+        if tls is not None:
+            self.server.socket = tls.wrap_socket(self.server.socket, server_side=True)
         self.port = self.server.server_address[1]
         threading.Thread(target=self.server.serve_forever, args=(0.02,), daemon=True).start()
 
@@ -57,6 +63,11 @@ class Platform:
     def want(self, instance: str, spec: dict[str, Any]) -> None:
         """Have `instance` run."""
         self.orders[instance] = {"id": instance, "run": True, "spec": spec}
+        self.change()
+
+    def go(self, instance: str) -> None:
+        """Say that the gang of `instance` is ready."""
+        self.orders[instance]["go"] = True
         self.change()
 
     def stop(self, instance: str) -> None:
@@ -168,6 +179,23 @@ def _calls_of(platform: Platform) -> type[BaseHTTPRequestHandler]:
             act = platform.register if self.path.endswith("/register/") else platform.sync
             if body := self.body():
                 self.answer(*act(self.token, json.loads(body)))
+
+        def do_GET(self) -> None:
+            """Hand out packed code."""
+            digest = self.path.split("/")[4]
+            platform.downloads.append(digest)
+            content = platform.code.get(digest)
+            if platform.code_status:
+                self.answer(platform.code_status, {})
+                return
+            if content is None:
+                said = {"field": "", "code": "unknown", "message": "There is no such code."}
+                self.answer(404, {"errors": [said]})
+                return
+            self.send_response(200)
+            self.send_header("Content-Length", str(len(content)))
+            self.end_headers()
+            self.wfile.write(content)
 
         def do_PUT(self) -> None:
             """Take a log."""

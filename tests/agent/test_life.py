@@ -178,6 +178,8 @@ EXPECTED = {
     "NODE_RANK": "1",
     "WORLD_SIZE": "2",
     "NNODES": "2",
+    "LOCAL_RANK": "0",
+    "LOCAL_WORLD_SIZE": "1",
     "MASTER_ADDR": "10.0.0.1",
     "MASTER_PORT": "20001",
 }

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from cluster.agent.__main__ import arguments, lock, warn_of_clear_text
+from cluster.agent.__main__ import lock
+from cluster.agent.options import arguments
 from tests.agent.conftest import Machine, new_id, spec
 
 
@@ -143,19 +144,3 @@ def test_help_names_every_option(capsys: pytest.CaptureFixture[str]) -> None:
         "--ca",
     ):
         assert option in text
-
-
-@pytest.mark.parametrize(
-    ("url", "warned"),
-    [
-        ("http://taiji.example.com", True),
-        ("https://taiji.example.com", False),
-        ("http://127.0.0.1:8000", False),
-        ("http://[::1]:8000", False),
-    ],
-)
-def test_a_platform_elsewhere_without_tls_is_warned_of(
-    url: str, warned: bool, caplog: pytest.LogCaptureFixture
-) -> None:
-    warn_of_clear_text(url)
-    assert bool(caplog.records) is warned

@@ -93,12 +93,27 @@ def test_what_is_observed_comes_by_gang_and_rank_in_one_query(
     second = words.launch(host, 2, 0)
     words.launch(host, 1)
     words.launch(host, 3)
-    Instance.objects.filter(pk=second).update(phase="gone", exit_code=3, ended_by_itself=True, detail="x")
+    Instance.objects.filter(pk=second).update(phase="gone", exit_code=3, ended_by_itself=False, detail="x")
     with django_assert_num_queries(1):
         seen = agents.observe([1, 2])
     assert [(one.gang, one.rank) for one in seen] == [(1, 0), (2, 0), (2, 1)]
-    assert (seen[1].phase, seen[1].exit_code, seen[1].by_itself, seen[1].detail) == ("gone", 3, True, "x")
+    assert (seen[1].phase, seen[1].exit_code, seen[1].by_itself, seen[1].detail) == ("gone", 3, False, "x")
     assert (seen[0].id, seen[0].host_id, seen[0].host_name) == (seen[0].id, host.pk, "h1")
+
+
+def test_the_cards_that_failed_under_what_failed_by_itself_are_named(
+    world: World, django_assert_num_queries: DjangoAssertNumQueries
+) -> None:
+    failed, fine = (
+        words.launch(world.host(name, 3), 1, rank, cards=3) for rank, name in enumerate(("h1", "h2"))
+    )
+    Card.objects.filter(index=1).update(state="broken", state_reason="XID 79")
+    Card.objects.filter(index=2).update(state="missing")
+    Instance.objects.filter(pk=failed).update(phase="gone", exit_signal=6, ended_by_itself=True)
+    Instance.objects.filter(pk=fine).update(phase="gone", exit_code=0, ended_by_itself=True)
+    with django_assert_num_queries(2):
+        seen = agents.observe([1])
+    assert [one.broken_cards for one in seen] == ["card 1: XID 79; card 2: missing", ""]
 
 
 def test_giving_up_a_host_leaves_its_gangs_members_elsewhere_alone(world: World) -> None:

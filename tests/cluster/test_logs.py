@@ -103,6 +103,16 @@ def test_a_full_disk_writes_nothing_at_all(full_disk: None) -> None:
     assert logs.end_of(PK) == 0
 
 
+def test_logs_leave_the_last_room_on_the_disk_to_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    logs.append(PK, 0, b"abc")
+    assert logs.has_room()
+    monkeypatch.setattr(logs, "SPARED", 2**62)
+    assert not logs.has_room()
+    with pytest.raises(logs.NoSpace):
+        logs.append(PK, 3, b"d")
+    assert logs.append(PK, 3, b"") == logs.end_of(PK) == 3
+
+
 @pytest.mark.parametrize(("offset", "until"), [(0, None), (5, None), (0, 700_000), (300_000, 300_000)])
 def test_a_stream_is_the_log_in_pieces(offset: int, until: int | None) -> None:
     whole = os.urandom(1_000_000)

@@ -292,6 +292,7 @@ def test_a_new_instance_comes_with_its_secrets_in_its_environment(agent: Agent, 
         {
             "id": str(pk),
             "run": True,
+            "go": False,
             "spec": {"label": "gang 1", "command": "sleep 9", "env": {"A": "1", "KEY": "hunter2"}},
         }
     ]

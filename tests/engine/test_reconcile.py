@@ -217,6 +217,31 @@ def test_a_gang_that_is_not_whole_by_its_deadline_is_stopped_whole_and_the_host_
     assert not Instance.objects.filter(wanted=True).exists()
 
 
+@pytest.mark.parametrize(
+    ("phases", "late"),
+    [(("ready", "starting"), [1]), (("pending", "running"), [0]), (("ready", "ready"), [0, 1])],
+)
+def test_a_next_attempt_avoids_the_hosts_that_the_others_waited_for(
+    world: World, phases: tuple[str, str], late: list[int]
+) -> None:
+    world.business("ads", P40=16)
+    for name in ("h1", "h2", "h3", "h4"):
+        world.host(name)
+    task = world.task(hosts=2, cards=2, retry_limit=1)
+    after_pass(task)
+    gang = Instance.objects.filter(gang=world.attempt(task).pk)
+    for rank, phase in enumerate(phases):
+        world.host_says(task, phase, rank)
+    Attempt.objects.update(created_at=timezone.now() - timedelta(seconds=901))
+    assert after_pass(task).state == "stopping"
+    world.host_says(
+        task, "gone", exit_code=None, ended_by_itself=False, detail="It was stopped before it started."
+    )
+    assert after_pass(task).state == "queued"
+    assert last_end(task) == ("failed", "start_deadline")
+    assert task.avoid_hosts == sorted(gang.filter(rank__in=late).values_list("host_id", flat=True))
+
+
 def test_a_task_that_keeps_its_place_holds_cards_and_quota_until_it_is_freed(world: World) -> None:
     task = start(world, keep_alive=True)
     world.host_says(task, "gone")

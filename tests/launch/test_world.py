@@ -135,7 +135,12 @@ def test_health_counts_hosts_and_tells_their_names_to_who_knows_the_join_token(
     from cluster.models import Host
 
     Host.objects.create(name="h1", region=Region.objects.create(name="SZ"), last_seen_at=timezone.now())
-    assert client.get("/healthz/").json() == {"database": True, "hosts": 1, "last_pass_s": None}
+    assert client.get("/healthz/").json() == {
+        "database": True,
+        "hosts": 1,
+        "last_pass_s": None,
+        "log_room": True,
+    }
     shown = client.get("/healthz/", headers={"Authorization": f"Bearer {settings.JOIN_TOKEN}"}).json()
     assert list(shown["seen"]) == ["h1"]
     wrong = client.get("/healthz/", headers={"Authorization": "Bearer ü"}).json()

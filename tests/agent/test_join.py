@@ -1,0 +1,295 @@
+"""A host joins a platform in one line, and the agent is a package of its own."""
+
+import contextlib
+import json
+import os
+import re
+import ssl
+import stat
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from ipaddress import ip_address
+from pathlib import Path
+
+import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.x509.oid import NameOID
+
+from cluster.agent import users
+from cluster.agent.options import arguments, complete, is_clear
+from tests.agent.conftest import ROOT, Machine, marked, new_id, spec, stand_in
+from tests.agent.platform import JOIN, Platform
+
+AS_ROOT = ["--task-user", "root"] if os.geteuid() == 0 else []
+
+
+def taiji_agent(*arguments: str, stdin: str = "", **environment: str) -> subprocess.CompletedProcess[str]:
+    """Run the command to its end."""
+    env = {name: value for name, value in os.environ.items() if not name.startswith("TAIJI_")}
+    return subprocess.run(
+        [sys.executable, "-m", "cluster.agent", *arguments],
+        cwd=ROOT,
+        env=env | environment,
+        input=stdin,
+        capture_output=True,
+        text=True,
+        timeout=30,
+    )
+
+
+@pytest.fixture
+def certificate(tmp_path: Path) -> Path:
+    """Return a certificate for 127.0.0.1 that nobody knows, its key in the same file."""
+    key = ec.generate_private_key(ec.SECP256R1())
+    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "taiji test")])
+    now = datetime.now(UTC)
+    made = (
+        x509.CertificateBuilder()
+        .subject_name(name)
+        .issuer_name(name)
+        .public_key(key.public_key())
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(now - timedelta(hours=1))
+        .not_valid_after(now + timedelta(hours=1))
+        .add_extension(x509.SubjectAlternativeName([x509.IPAddress(ip_address("127.0.0.1"))]), critical=False)
+        .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
+        .sign(key, hashes.SHA256())
+    )
+    path = tmp_path / "certificate.pem"
+    private = key.private_bytes(
+        serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+    )
+    path.write_bytes(made.public_bytes(serialization.Encoding.PEM) + private)
+    return path
+
+
+@pytest.fixture
+def over_tls(certificate: Path) -> Iterator[Platform]:
+    """Return a platform that speaks TLS."""
+    platform = Platform()
+    platform.close()
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(certificate)
+    platform.open(context)
+    yield platform
+    platform.close()
+
+
+def test_one_line_joins_and_the_service_needs_no_more(machine: Machine) -> None:
+    platform, state = machine.platform, machine.state
+    line = ["join", platform.url, "--token", JOIN, "--name", "h7", "--state", str(state)]
+    done = taiji_agent(*line, "--storage", str(machine.storage), "--engine", "none", *AS_ROOT)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert [known["name"] for known in platform.registered] == ["h7"]
+    assert stat.S_IMODE((state / "host.json").stat().st_mode) == 0o600
+    assert JOIN not in (state / "options.json").read_text()
+    again = taiji_agent(*line, "--storage", str(machine.storage), *AS_ROOT)
+    assert (again.returncode, len(platform.registered)) == (0, 1)
+    service = [sys.executable, "-m", "cluster.agent", "run", "--state", str(state), "--simulate", "P40:1"]
+    with subprocess.Popen(service, cwd=ROOT) as agent:
+        instance = new_id()
+        platform.want(instance, spec("echo joined"))
+        assert platform.phase(instance, "gone")["exit_code"] == 0
+        agent.terminate()
+        assert agent.wait(10) == 0
+
+
+def test_the_token_can_come_where_nobody_sees_it(machine: Machine) -> None:
+    places = ["--state", str(machine.state), "--storage", str(machine.storage), *AS_ROOT]
+    done = taiji_agent("join", machine.platform.url, "--token", "-", *places, stdin=f"{JOIN}\n")
+    assert (done.returncode, len(machine.platform.registered)) == (0, 1)
+
+
+def test_a_wrong_token_joins_nothing(machine: Machine) -> None:
+    places = ["--state", str(machine.state), "--storage", str(machine.storage), *AS_ROOT]
+    done = taiji_agent("join", machine.platform.url, "--token", "wrong", *places)
+    assert done.returncode == 1
+    assert "This join token is not valid." in done.stderr
+    assert not (machine.state / "options.json").exists()
+
+
+def test_a_platform_whose_certificate_nobody_vouches_for_is_not_trusted(
+    over_tls: Platform, certificate: Path, tmp_path: Path
+) -> None:
+    url = over_tls.url.replace("http:", "https:")
+    places = ["--state", str(tmp_path / "state"), "--storage", str(tmp_path), "--token", JOIN, *AS_ROOT]
+    refused = taiji_agent("join", url, *places)
+    assert refused.returncode == 1
+    assert "certificate verify failed" in refused.stderr.lower()
+    assert over_tls.registered == []
+    joined = taiji_agent("join", url, *places, "--ca", str(certificate))
+    assert (joined.returncode, joined.stderr, len(over_tls.registered)) == (0, "", 1)
+    kept = json.loads((tmp_path / "state/options.json").read_text())
+    assert (kept["url"], kept["ca"]) == (url, str(certificate))
+
+
+@pytest.mark.parametrize(
+    ("url", "clear"),
+    [
+        ("http://taiji.example.com", True),
+        ("http://10.0.0.1:8000", True),
+        ("https://taiji.example.com", False),
+        ("http://127.0.0.1:8000", False),
+        ("http://127.8.8.8", False),
+        ("http://localhost", False),
+        ("http://[::1]:8000", False),
+        ("http://localhost.example.com", True),
+    ],
+)
+def test_what_can_be_read_on_the_way_is_told(url: str, clear: bool) -> None:
+    assert is_clear(url) is clear
+
+
+@pytest.mark.parametrize(
+    "command", [["join", "URL", "--token", "t"], ["run", "--url", "URL"]], ids=["join", "run"]
+)
+def test_a_platform_elsewhere_without_tls_takes_permission(command: list[str], tmp_path: Path) -> None:
+    line = [part.replace("URL", "http://taiji.example.com") for part in command]
+    line += ["--storage", str(tmp_path), "--state", str(tmp_path / "state")]
+    with pytest.raises(SystemExit, match=r"cross the network in clear.* --allow-http"):
+        complete(arguments().parse_args(line))
+    assert complete(arguments().parse_args([*line, "--allow-http"])).url == "http://taiji.example.com"
+
+
+def test_the_line_goes_before_the_environment_and_that_before_how_it_joined(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kept = {"url": "https://kept", "storage": "/kept", "engine": "podman", "name": "kept"}
+    (tmp_path / "options.json").write_text(json.dumps(kept))
+    monkeypatch.setenv("TAIJI_AGENT_ENGINE", "none")
+    monkeypatch.setenv("TAIJI_AGENT_NAME", "environment")
+    found = complete(arguments().parse_args(["run", "--state", str(tmp_path), "--name", "line"]))
+    assert (found.name, found.engine, found.url, str(found.storage)) == (
+        "line",
+        "none",
+        "https://kept",
+        "/kept",
+    )
+
+
+@pytest.mark.parametrize("engine", ["docker:relative", "rkt", "rkt:/x", ""])
+def test_what_is_no_engine_is_refused(engine: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        arguments().parse_args(["run", "--engine", engine])
+    assert "is not auto, none, podman, docker" in capsys.readouterr().err
+
+
+def test_root_has_to_say_who_tasks_run_as(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "geteuid", lambda: 0)
+    with pytest.raises(users.NoSuchUser, match=r"Tasks would run as root: .* --task-user root"):
+        users.resolve(None)
+    assert users.resolve("root") == ""
+    assert users.resolve("4242:17") == "4242:17"
+    with pytest.raises(users.NoSuchUser, match="There is no user nobody-of-that-name"):
+        users.resolve("nobody-of-that-name")
+
+
+def test_another_user_runs_tasks_only_as_himself(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "geteuid", lambda: 4242)
+    assert users.resolve(None) == ""
+    with pytest.raises(users.NoSuchUser, match="Only an agent that is root"):
+        users.resolve("17:17")
+
+
+@pytest.fixture
+def open_machine() -> Iterator[Machine]:
+    """Return a host whose storage others can get at, unlike what pytest makes."""
+    with tempfile.TemporaryDirectory() as folder:
+        Path(folder).chmod(0o711)
+        with stand_in(Path(folder)) as machine:
+            yield machine
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can run tasks as somebody else")
+def test_a_plain_process_runs_as_the_user_of_tasks(open_machine: Machine) -> None:
+    platform, instance = open_machine.platform, new_id()
+    open_machine.start("--task-user", "4242:4243")
+    command = 'id; touch here "$TAIJI_TASK_DIR/there"; echo again >>/dev/stderr; pwd; grep NoNewPrivs /proc/self/status'
+    platform.want(instance, spec(command))
+    report = platform.phase(instance, "gone")
+    log = platform.log_has(instance, b"NoNewPrivs").decode()
+    assert (report["exit_code"], report["by_itself"]) == (0, True)
+    assert re.match(r"uid=4242 gid=4243( groups=4243)?\nagain\n", log)
+    assert log.endswith(f"{open_machine.folder(instance)}/work\nNoNewPrivs:\t1\n")
+    assert (open_machine.storage / "ads/task-1/there").stat().st_uid == 4242
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can run tasks as somebody else")
+def test_a_process_of_another_user_ends_as_ordered(open_machine: Machine) -> None:
+    platform, instance = open_machine.platform, new_id()
+    open_machine.start("--task-user", "4242:4243")
+    loop = "while :; do sleep 0.05; done"
+    platform.want(instance, spec(f"setsid sleep 4242 & echo up; {loop}", exit_command="id -u", grace_s=5.0))
+    platform.log_has(instance, b"up")
+    platform.stop(instance)
+    assert platform.phase(instance, "gone")["exit_signal"] == 15
+    assert platform.log_has(instance, b"4242").startswith(b"up\n4242\n")
+    assert marked(instance) == []
+
+
+@pytest.fixture(scope="module")
+def alone(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a Python in which only the agent's package is installed."""
+    folder = tmp_path_factory.mktemp("alone")
+    uv = Path(sys.executable).with_name("uv")
+    tool = [str(uv), "pip", "install", "-q", "--python", str(folder / "bin/python")]
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(folder)], check=True)
+    subprocess.run([*tool, str(ROOT / "deploy/agent")], check=True, timeout=300)
+    return folder
+
+
+def test_the_agent_is_a_package_of_its_own_without_django(
+    alone: Path, machine: Machine, tmp_path: Path
+) -> None:
+    helped = subprocess.run(
+        [alone / "bin/taiji-agent", "--help"], capture_output=True, text=True, cwd=tmp_path
+    )
+    assert (helped.returncode, helped.stderr) == (0, "")
+    assert "join" in helped.stdout
+    installed = {path.name.partition("-")[0].lower() for path in (alone / "lib").glob("*/*/*.dist-info")}
+    assert "django" not in installed
+    assert len(installed) < 12
+    package = next((alone / "lib").glob("*/*/cluster"))
+    assert {path.name for path in package.iterdir()} - {"__pycache__"} == {
+        "__init__.py",
+        "agent",
+        "converge.py",
+    }
+    places = ["--state", str(machine.state), "--storage", str(machine.storage), "--engine", "none", *AS_ROOT]
+    line = [
+        str(alone / "bin/taiji-agent"),
+        "run",
+        "--url",
+        machine.platform.url,
+        "--simulate",
+        "P40:1",
+        *places,
+    ]
+    with subprocess.Popen([*line, "--join-token-file", str(machine.join)], cwd=tmp_path) as agent:
+        instance = new_id()
+        machine.platform.want(instance, spec("echo alone"))
+        assert machine.platform.phase(instance, "gone")["exit_code"] == 0
+        agent.terminate()
+        assert agent.wait(10) == 0
+
+
+def test_the_unit_starts_the_command_and_lets_keepers_live() -> None:
+    unit = (ROOT / "deploy/agent/taiji-agent.service").read_text()
+    assert "KillMode=process\n" in unit
+    start = re.search(r"^ExecStart=(.*)$", unit, re.MULTILINE)
+    assert start is not None
+    command = start.group(1).split()
+    assert Path(command[0]).name == "taiji-agent"
+    assert arguments().parse_args(command[1:]).command == "run"
+    with contextlib.suppress(FileNotFoundError):  # where systemd's own checker is not installed
+        done = subprocess.run(
+            ["systemd-analyze", "verify", "--man=no", ROOT / "deploy/agent/taiji-agent.service"],
+            capture_output=True,
+            text=True,
+        )
+        assert [line for line in done.stderr.splitlines() if "not executable" not in line] == []
