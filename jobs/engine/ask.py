@@ -15,8 +15,8 @@ from jobs.engine import forecasts, snapshot
 from jobs.models import Task
 from jobs.scheduling import types
 from jobs.scheduling.decide import decide
-from jobs.scheduling.forecast import BASES, Basis, forecast, lines_of
 from jobs.scheduling.reasons import SENTENCES, TIMES
+from jobs.simulation.forecast import BASES, Basis, forecast, lines_of
 
 ASKED = 2**62  # the id of the task that is only asked about: after every real one
 SMALL = 2000  # of up to so many waiting and running tasks a request looks ahead itself …

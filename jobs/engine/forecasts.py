@@ -17,10 +17,10 @@ from django.utils import timezone
 from jobs.engine import foresight, snapshot
 from jobs.engine.epoch import Epoch
 from jobs.models import Attempt, Forecast, Task, TaskClass, WaitingLine
-from jobs.scheduling.forecast import Basis, Estimate
-from jobs.scheduling.forecast import Forecast as Foreseen
-from jobs.scheduling.lengths import Finished, Lengths
 from jobs.scheduling.types import Waiting
+from jobs.simulation.forecast import Basis, Estimate
+from jobs.simulation.forecast import Forecast as Foreseen
+from jobs.simulation.lengths import Finished, Lengths
 from jobs.states import State
 from quotas.models import UsageRow
 

@@ -7,9 +7,9 @@ import sys
 import time
 from pathlib import Path
 
-from jobs.scheduling.forecast import Forecast, forecast
-from jobs.scheduling.lengths import Lengths
 from jobs.scheduling.types import Policy, Snapshot
+from jobs.simulation.forecast import Forecast, forecast
+from jobs.simulation.lengths import Lengths
 
 ROOT = Path(__file__).parents[2]
 NICE = 10

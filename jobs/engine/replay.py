@@ -16,7 +16,7 @@ from jobs.engine import snapshot
 from jobs.engine.epoch import Epoch
 from jobs.models import Attempt, Task
 from jobs.scheduling import types
-from jobs.scheduling.job import Job, Setup
+from jobs.simulation.job import Job, Setup
 from quotas import windows
 from quotas.models import Reservation
 

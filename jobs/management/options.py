@@ -4,7 +4,7 @@ from argparse import ArgumentParser
 from pathlib import Path
 
 from jobs.scheduling.policy import CHOICES, KEYS
-from jobs.scheduling.workload import CLASSES, MORE_OF_A_JOB
+from jobs.simulation.workload import CLASSES, MORE_OF_A_JOB
 
 PAIRS = "KEY=VALUE"
 POLICY = ", ".join(f"{key}={'|'.join(CHOICES[key])}" if key in CHOICES else f"{key}=NUMBER" for key in KEYS)

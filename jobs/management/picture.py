@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from jobs.scheduling.timeline import LONGER, Timeline
+from jobs.simulation.timeline import LONGER, Timeline
 
 if TYPE_CHECKING:  # matplotlib is an extra
     from matplotlib.axes import Axes

@@ -4,9 +4,9 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from jobs.scheduling.job import Setup
-from jobs.scheduling.simulate import Simulator
 from jobs.scheduling.types import Plan
+from jobs.simulation.job import Setup
+from jobs.simulation.simulate import Simulator
 
 EVERY = 200  # passes between two looks at the bar
 

@@ -5,10 +5,10 @@ import sys
 import time
 from collections.abc import Iterable, Mapping
 
-from jobs.scheduling import figures
 from jobs.scheduling import policy as policies
-from jobs.scheduling.simulate import Simulator
-from jobs.scheduling.workload import read_tables
+from jobs.simulation import figures
+from jobs.simulation.simulate import Simulator
+from jobs.simulation.workload import read_tables
 from tests.scheduling.traces import Absent, Rows, repeated, rows
 
 STRICT_FIFO = {"elastic_order": "fifo", "head_of_line": "strict", "aging_s": 0}

@@ -10,7 +10,7 @@ from pytest_django import DjangoAssertNumQueries
 
 from jobs.engine import ask, forecasts, foresight, passes
 from jobs.models import Attempt, Forecast, Policy, Task, WaitingLine
-from jobs.scheduling.forecast import Basis
+from jobs.simulation.forecast import Basis
 from quotas.models import UsageRow
 from tests.world import World
 

@@ -15,10 +15,10 @@ from django.utils import timezone
 from cluster.models import Card
 from jobs.engine import replay
 from jobs.models import Attempt, Policy, Task
-from jobs.scheduling.figures import report
-from jobs.scheduling.job import Job
-from jobs.scheduling.simulate import Simulator
 from jobs.scheduling.types import Policy as Rules
+from jobs.simulation.figures import report
+from jobs.simulation.job import Job
+from jobs.simulation.simulate import Simulator
 from quotas.models import Reservation
 from tests.world import World
 

@@ -9,8 +9,8 @@ from babel.messages.extract import extract
 from babel.messages.pofile import read_po, write_po
 from django.utils.translation.template import templatize
 
-from jobs.scheduling.forecast import BASES
 from jobs.scheduling.reasons import SENTENCES, Reason
+from jobs.simulation.forecast import BASES
 
 ROOT = Path(__file__).parents[2]
 FILE = ROOT / "locale" / "zh_Hans" / "LC_MESSAGES" / "django.po"
@@ -42,7 +42,7 @@ def messages() -> dict[Message, set[str]]:
         for text in filter(None, (sentence, Reason(code).advice[1])):
             found.setdefault((text, None), set()).add("jobs/scheduling/reasons.py")
     for sentence in BASES.values():
-        found.setdefault((sentence, None), set()).add("jobs/scheduling/forecast.py")
+        found.setdefault((sentence, None), set()).add("jobs/simulation/forecast.py")
     return found
 
 

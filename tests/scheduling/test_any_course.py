@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from jobs.scheduling import policy as reading
-from jobs.scheduling.workload import Reader
+from jobs.simulation.workload import Reader
 from tests.scheduling.test_properties import TYPES, jobs, policies
 from tests.scheduling.watch import Watched
 

@@ -7,11 +7,11 @@ from typing import Any
 import pytest
 
 from jobs.scheduling.decide import decide
-from jobs.scheduling.forecast import BASES, Estimate, Forecast, forecast, lines_of
-from jobs.scheduling.lengths import MOST, Finished, Lengths
-from jobs.scheduling.simulate import Simulator
 from jobs.scheduling.types import Policy
-from jobs.scheduling.workload import read_scenario
+from jobs.simulation.forecast import BASES, Estimate, Forecast, forecast, lines_of
+from jobs.simulation.lengths import MOST, Finished, Lengths
+from jobs.simulation.simulate import Simulator
+from jobs.simulation.workload import read_scenario
 from tests.bench._fleet import fleet
 from tests.scheduling.build import (
     Names,

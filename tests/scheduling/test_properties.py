@@ -6,8 +6,8 @@ from typing import Any
 from hypothesis import HealthCheck, event, given, settings
 from hypothesis import strategies as st
 
-from jobs.scheduling.figures import report
-from jobs.scheduling.workload import read_scenario
+from jobs.simulation.figures import report
+from jobs.simulation.workload import read_scenario
 from tests.scheduling.watch import Watched
 
 TYPES = ("P40", "M40")

@@ -6,9 +6,9 @@ from datetime import UTC, datetime, time, timedelta
 
 import pytest
 
-from jobs.scheduling.figures import report
-from jobs.scheduling.simulate import Simulator
-from jobs.scheduling.workload import read_scenario
+from jobs.simulation.figures import report
+from jobs.simulation.simulate import Simulator
+from jobs.simulation.workload import read_scenario
 from quotas.windows import Rule, windows
 
 NIGHT = Rule(kind="weekly", weekday=6, from_time=time(1, 30), to_time=time(3, 30), zone="America/New_York")

@@ -8,8 +8,8 @@ import pytest
 import yaml
 from django.core.management import call_command
 
-from jobs.scheduling.figures import report
-from jobs.scheduling.workload import read_scenario
+from jobs.simulation.figures import report
+from jobs.simulation.workload import read_scenario
 from tests.scheduling.watch import Watched
 
 FILES = sorted(Path(__file__).with_name("scenarios").glob("*.yaml"))

@@ -2,9 +2,9 @@
 
 import pytest
 
-from jobs.scheduling.simulate import Simulator
-from jobs.scheduling.timeline import LONGER, timeline
-from jobs.scheduling.workload import read_scenario
+from jobs.simulation.simulate import Simulator
+from jobs.simulation.timeline import LONGER, timeline
+from jobs.simulation.workload import read_scenario
 
 SCENARIO = {
     "hosts": [{"host": "h1", "gpu_type": "P40", "gpu_num": 8}],

@@ -5,9 +5,9 @@ from typing import Any
 import pytest
 
 from jobs.scheduling import policy as policies
-from jobs.scheduling.figures import report
-from jobs.scheduling.simulate import Simulator
-from jobs.scheduling.workload import read_tables
+from jobs.simulation.figures import report
+from jobs.simulation.simulate import Simulator
+from jobs.simulation.workload import read_tables
 from tests.scheduling import traces
 
 STRICT = {"head_of_line": "strict", "aging_s": 0}

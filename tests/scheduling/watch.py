@@ -9,10 +9,10 @@ from typing import Any
 from jobs.scheduling.cluster_state import Host
 from jobs.scheduling.decide import run, work_on
 from jobs.scheduling.explain import explain
-from jobs.scheduling.job import Setup
 from jobs.scheduling.reasons import Reason
-from jobs.scheduling.simulate import Simulator
 from jobs.scheduling.types import Evict, HostCards, Plan, Running, Snapshot, Waiting
+from jobs.simulation.job import Setup
+from jobs.simulation.simulate import Simulator
 
 LEAVING = Reason("leaving", {"cards": 0, "missing": 0})
 

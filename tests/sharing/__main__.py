@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from jobs.management import picture
-from jobs.scheduling.timeline import timeline
+from jobs.simulation.timeline import timeline
 from tests.sharing import classes, page, walls
 from tests.sharing.outcome import STRICT_FIFO, Outcome
 

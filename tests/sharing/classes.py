@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from jobs.scheduling.job import Job
+from jobs.simulation.job import Job
 from tests.scheduling.traces import rows
 from tests.sharing.outcome import HOUR_S, STRICT_FIFO, Outcome, finish, more_waited, prepare, waited_longer
 

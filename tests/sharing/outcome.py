@@ -4,10 +4,10 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from jobs.scheduling import policy as policies
-from jobs.scheduling.figures import percentile
-from jobs.scheduling.job import Job
-from jobs.scheduling.simulate import Simulator
-from jobs.scheduling.workload import read_tables
+from jobs.simulation.figures import percentile
+from jobs.simulation.job import Job
+from jobs.simulation.simulate import Simulator
+from jobs.simulation.workload import read_tables
 from tests.scheduling.traces import Rows
 
 # What evicting costs every job of every simulation here: nothing is for free.

@@ -4,9 +4,9 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from itertools import pairwise
 
-from jobs.scheduling.job import Job
 from jobs.scheduling.reasons import Reason
-from jobs.scheduling.simulate import Simulator
+from jobs.simulation.job import Job
+from jobs.simulation.simulate import Simulator
 from tests.scheduling.traces import Rows, rows
 from tests.sharing.outcome import Outcome, beside, finish, prepare, waited_longer
 

@@ -13,11 +13,11 @@ from django.db import DatabaseError
 from jobs.management import picture, progress, side_by_side, tables
 from jobs.management.options import PAIRS, add_always, add_others, add_recorded
 from jobs.scheduling import policy as policies
-from jobs.scheduling.figures import report
-from jobs.scheduling.job import Setup
-from jobs.scheduling.simulate import Simulator
-from jobs.scheduling.timeline import timeline
-from jobs.scheduling.workload import CLASSES, number, one_of, read_scenario, read_tables
+from jobs.simulation.figures import report
+from jobs.simulation.job import Setup
+from jobs.simulation.simulate import Simulator
+from jobs.simulation.timeline import timeline
+from jobs.simulation.workload import CLASSES, number, one_of, read_scenario, read_tables
 
 FORMS = "give --scenario FILE, or --hosts FILE and --jobs FILE, or --live"
 

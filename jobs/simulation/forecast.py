@@ -9,11 +9,11 @@ from itertools import count, islice
 
 from jobs.scheduling.decide import run, work_on
 from jobs.scheduling.explain import explain
-from jobs.scheduling.lengths import Length, Lengths
 from jobs.scheduling.order import Group, Line, elastic_turns, walk
 from jobs.scheduling.reservation import ends_at
 from jobs.scheduling.types import Policy, Running, Snapshot, Start, Waiting
 from jobs.scheduling.work import Work
+from jobs.simulation.lengths import Length, Lengths
 
 HORIZON_S = 7 * 86400.0
 STEP_S = 60.0  # two passes of the forecast stand at least so far apart; far ahead …

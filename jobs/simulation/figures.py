@@ -3,9 +3,9 @@
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
-from jobs.scheduling.job import Attempt, Job
 from jobs.scheduling.reasons import Reason
-from jobs.scheduling.simulate import Simulator
+from jobs.simulation.job import Attempt, Job
+from jobs.simulation.simulate import Simulator
 
 
 def report(simulator: Simulator) -> dict[str, Any]:

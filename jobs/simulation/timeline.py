@@ -4,8 +4,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import accumulate
 
-from jobs.scheduling.job import Attempt, Job
-from jobs.scheduling.simulate import Simulator
+from jobs.simulation.job import Attempt, Job
+from jobs.simulation.simulate import Simulator
 
 SPANS = 400  # as many as a picture can show
 LONGER = 5  # an eviction is rare: so many spans are counted together

@@ -18,12 +18,12 @@ from jobs.scheduling.cluster_state import Cluster, Host
 from jobs.scheduling.decide import run
 from jobs.scheduling.explain import explain
 from jobs.scheduling.fair import Accounts
-from jobs.scheduling.job import Attempt, Job, Setup
 from jobs.scheduling.order import Queue
 from jobs.scheduling.quota import Ledger
 from jobs.scheduling.reasons import Reason
 from jobs.scheduling.types import Plan, Quota, Reservation, Snapshot, Waiting
 from jobs.scheduling.work import Work
+from jobs.simulation.job import Attempt, Job, Setup
 
 AT_ONCE_S = 60.0  # a member that fails so soon after its start speaks against its host
 MOST_BACKOFF_S = 600.0

@@ -5,8 +5,8 @@ from contextlib import contextmanager
 from typing import Any
 
 from jobs.scheduling import policy as policies
-from jobs.scheduling.job import Job, Setup
 from jobs.scheduling.types import HostCards, Policy, Quota, Reservation
+from jobs.simulation.job import Job, Setup
 
 CLASSES = ("high", "elastic", "auto")
 PRIORITIES = {"low": 0, "medium": 1, "high": 2}
