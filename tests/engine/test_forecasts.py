@@ -80,7 +80,8 @@ def test_without_limits_the_users_finished_tasks_say_how_long(world: World, full
 def ran_for(task: Task, number: int, hours: float, outcome: str) -> None:
     now = timezone.now()
     UsageRow.objects.create(
-        attempt=10**6 + number, task=0, business_id=task.business_id, user_id=task.user_id, gpu_type_id=1,
+        attempt=10**6 + number, task=0, business_id=task.business_id, user_id=task.user_id,
+        gpu_type_id=task.gpu_types[0],
         task_class="elastic", cards=8, started_at=now, ended_at=now, seconds=hours * 3600, outcome=outcome,
     )  # fmt: skip
 

@@ -115,6 +115,7 @@ def test_a_member_that_fails_ends_the_others_once_and_is_named(two: House) -> No
     two.reach(task, "failed")
     second = members(task)[1].host.name
     assert said_of(task) == f"Rank 1 of a gang of 2: The process on {second} ended with exit code 7"
+    two.printed(task, "leaving")
     assert two.log(task).count("leaving") == 1
     assert task.events.filter(new_state="stopping").count() == 1
     assert free_of_leases()
