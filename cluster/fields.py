@@ -9,11 +9,11 @@ from typing import Any
 from django.utils.translation import gettext as _
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Fault:
-    """What is wrong with one field, in the form of the API's errors."""
+    """What is wrong with one field, in the form of the API's errors, and what would do."""
 
-    field: str
+    field: str  # a dotted path; blank: the whole document
     code: str
     message: str
 

@@ -1,4 +1,4 @@
-"""Tasks and attempts to look at, the policy and the templates to edit, for operators."""
+"""Tasks, attempts and what tasks bring along to look at, the policy and the templates to edit, for operators."""
 
 import json
 from dataclasses import fields
@@ -18,12 +18,17 @@ from cluster import hints
 from cluster.admin import ReadOnlyAdmin
 from cluster.agent import protocol
 from jobs import document
+from jobs.materials import Code, Dataset, Source, Upload
 from jobs.models import Attempt, Policy, Task, Template
 from jobs.scheduling import policy, types
 
 # Seconds. A host that is well says nothing while its waiting call is held, and may have to call again.
 LEAST = {"lost_after_s": 2 * protocol.WAIT_S}
 DEFAULTS = {field.name: field.default for field in fields(types.Policy)}
+
+
+def _as_json(value: object) -> SafeString:
+    return format_html("<pre>{}</pre>", json.dumps(value, indent=2, ensure_ascii=False))
 
 
 @admin.register(Task)
@@ -52,7 +57,7 @@ class TaskAdmin(ReadOnlyAdmin):
     @admin.display(description=_("config"))
     def document(self, task: Task) -> SafeString:
         """Return the config, which holds no secrets."""
-        return format_html("<pre>{}</pre>", json.dumps(task.config, indent=2, ensure_ascii=False))
+        return _as_json(task.config)
 
     @admin.display(description=_("page"))
     def page(self, task: Task) -> SafeString:
@@ -73,6 +78,54 @@ class AttemptAdmin(ReadOnlyAdmin):
         *("running_at", "keep_until", "ending", "ending_code", "ending_at", "outcome_code"),
         *("evicted_for", "evict_rule"),
     )
+
+
+@admin.register(Upload)
+class UploadAdmin(ReadOnlyAdmin):
+    """Packed code that members sent; what nobody uses goes by itself."""
+
+    list_display = ("digest", "business", "user", "size", "created_at", "used_at")
+    list_filter = ("business",)
+    list_select_related = ("business", "user")
+    search_fields = ("digest", "business__flag", "user__username")
+    fields = list_display
+
+
+class SourceAdmin(ReadOnlyAdmin):
+    """Something that tasks name by number; whether it has secrets is shown, what they are is not."""
+
+    list_display: tuple[str, ...] = ("id", "name", "business", "user", "has_secrets", "created_at")
+    list_select_related = ("business", "user")
+    search_fields = ("=id", "name", "business__flag", "user__username")
+
+    def get_fields(self, request: HttpRequest, obj: Source | None = None) -> tuple[str, ...]:
+        """Show what the list does, and where it lies."""
+        return (*self.list_display, "place")
+
+    @admin.display(description=_("secrets"), boolean=True)
+    def has_secrets(self, source: Source) -> bool:
+        """Say whether it has any."""
+        return bool(source.secrets)
+
+    @admin.display(description=_("place"))
+    def place(self, source: Source) -> SafeString:
+        """Return where it lies, which holds no secrets."""
+        return _as_json(source.params)
+
+
+@admin.register(Code)
+class CodeAdmin(SourceAdmin):
+    """Code by its number, `model_id`."""
+
+    list_display = ("id", "kind", *SourceAdmin.list_display[1:])
+    list_filter = ("kind", "business")
+
+
+@admin.register(Dataset)
+class DatasetAdmin(SourceAdmin):
+    """Data by its number, `dataset_id`."""
+
+    list_filter = ("business",)
 
 
 class PolicyForm(forms.ModelForm):

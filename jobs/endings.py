@@ -14,11 +14,14 @@ Args = Mapping[str, Any]
 CAUSED = {
     "image": "image_failed",
     "code": "code_failed",
+    "code_away": "code_failed",
     "data": "data_failed",
+    "data_away": "data_failed",
     "oom": "out_of_memory",
     "maybe_oom": "maybe_out_of_memory",
     "card": "card_fault",
 }
+OWN_FAULTS = frozenset({"code", "data"})  # causes that any other host would have named as well
 _OWN = _("Its own last lines in the log say more.")
 _AGAIN = _(
     "It is nobody's fault: with enable_evicted_pulled_up or retry_limit the platform starts it again by itself."

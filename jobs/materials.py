@@ -18,6 +18,8 @@ class Upload(models.Model):
     used_at = models.DateTimeField()  # when it was last sent, asked for or submitted with
 
     class Meta:
+        verbose_name = _("upload")
+        verbose_name_plural = _("uploads")
         constraints = [models.UniqueConstraint(fields=["business", "digest"], name="upload_once")]
 
     def __str__(self) -> str:
@@ -55,6 +57,7 @@ class Code(Source):
     kind = models.CharField(max_length=8, choices=Kind.choices)
 
     class Meta:
+        verbose_name = verbose_name_plural = _("known code")
         constraints = [models.UniqueConstraint(fields=["business", "fingerprint"], name="code_once")]
 
 
@@ -62,4 +65,6 @@ class Dataset(Source):
     """Private ceph folders to mount."""
 
     class Meta:
+        verbose_name = _("known dataset")
+        verbose_name_plural = _("known datasets")
         constraints = [models.UniqueConstraint(fields=["business", "fingerprint"], name="dataset_once")]

@@ -53,7 +53,7 @@ def number(value: object) -> str:
     written: str = text(18)(value)
     if written and not (written.isascii() and written.isdigit()):
         refuse("format", _("Write its number, such as 12."))
-    return written.lstrip("0")
+    return str(int(written)) if written else ""
 
 
 def secret(value: object) -> str | Secret:

@@ -11,21 +11,14 @@ from typing import Any, NoReturn
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
+from cluster.fields import Fault as Fault  # for all who check documents
+
 LONGEST_SCRIPT = 32_768  # characters; the kernel takes 131,072 bytes as one argument
 FIRST_YEAR, LAST_YEAR = 2000, 2999  # at the ends of the calendar a time cannot be shown in every zone
 _TURNING = {*range(0x202A, 0x202F), *range(0x2066, 0x206A)}  # they turn the reading direction of what follows
 _DURATION = re.compile(r"(?:(\d{1,9})d)?(?:(\d{1,9})h)?(?:(\d{1,9})m)?(?:(\d{1,9})s?)?", re.ASCII)
 
 Check = Callable[[object], Any]
-
-
-@dataclass(frozen=True, slots=True)
-class Fault:
-    """One thing that is wrong with a document: where (a dotted path; blank: the whole) and what would do."""
-
-    field: str
-    code: str
-    message: str
 
 
 class Invalid(Exception):

@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping
 from django.db import connection, models, transaction
 
 from cluster.models import Card, CardLease, GpuType, Host, Region
+from jobs.engine import lease
 from jobs.models import Attempt, Change, Claim, PassLease, Policy, Task
 from quotas.models import Business, Quota, Reservation
 
@@ -38,12 +39,14 @@ FUNCTION = "mark_change"  # on PostgreSQL
 def take(fence: int) -> bool:
     """Take away the marks that are there, and say whether a plan is due for them.
 
-    That one is due is written in the same transaction: it stays due until a pass was done whole.
+    That one is due is written in the same transaction: it stays due until a pass was done whole. Raises
+    lease.StaleHolder, and takes nothing, where another process has the lease.
     """
     with transaction.atomic():
         marks, _ = Change.objects.all().delete()
-        if marks:
-            PassLease.objects.filter(pk=1, fence=fence).update(due_at=None)
+        if marks and not PassLease.objects.filter(pk=1, fence=fence).update(due_at=None):
+            # The marks stay, for whoever has it.
+            raise lease.StaleHolder(f"the pass lease {fence} was taken over")
     return bool(marks)
 
 

@@ -2,7 +2,6 @@
 
 import logging
 import struct
-import subprocess
 import time
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
@@ -82,7 +81,7 @@ def _run(now: datetime) -> Done | None:
     marks.append(time.perf_counter())
     try:
         found = foresight.look(loaded.snapshot, policy, given, LOOK_S)
-    except (subprocess.CalledProcessError, subprocess.TimeoutExpired) as error:
+    except foresight.Failed as error:
         log.error("no estimates of starts this time: %s", error)
         return None
     marks.append(time.perf_counter())

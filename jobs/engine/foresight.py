@@ -18,21 +18,28 @@ START_S = 60.0  # for reading, starting and answering, over what the look itself
 Given = tuple[Snapshot, Policy, Lengths, float]
 
 
+class Failed(Exception):
+    """The process that looks ahead gave no forecast."""
+
+
 def look(snapshot: Snapshot, policy: Policy, lengths: Lengths, look_s: float) -> Forecast:
     """Return the forecast after at most some `look_s` seconds of looking.
 
-    Raises CalledProcessError or TimeoutExpired where the process failed; it has written why to our errors.
+    Raises Failed where the process did not answer, or said something else; it has written why to our errors.
     """
     given: Given = (snapshot, policy, lengths, look_s)
-    done = subprocess.run(
-        [sys.executable, "-m", "jobs.engine.foresight"],
-        cwd=ROOT,
-        input=pickle.dumps(given, pickle.HIGHEST_PROTOCOL),
-        stdout=subprocess.PIPE,
-        timeout=look_s + START_S,
-        check=True,
-    )
-    found: Forecast = pickle.loads(done.stdout)
+    try:
+        done = subprocess.run(
+            [sys.executable, "-m", "jobs.engine.foresight"],
+            cwd=ROOT,
+            input=pickle.dumps(given, pickle.HIGHEST_PROTOCOL),
+            stdout=subprocess.PIPE,
+            timeout=look_s + START_S,
+            check=True,
+        )
+        found: Forecast = pickle.loads(done.stdout)
+    except (subprocess.SubprocessError, EOFError, pickle.UnpicklingError) as error:
+        raise Failed(str(error)) from error
     return found
 
 

@@ -7,7 +7,6 @@ from datetime import datetime, timedelta
 from django.db.models import F
 from django.db.models.expressions import Combinable
 from django.db.models.functions import Now
-from django.utils import timezone
 
 from jobs.models import PassLease
 
@@ -21,7 +20,7 @@ class StaleHolder(Exception):
 
 def take(holder: str, wait_s: float, clock: Callable[[], float] = time.monotonic) -> int | None:
     """Take the lease and return its fencing number; None where another holds it for all of `wait_s`."""
-    PassLease.objects.get_or_create(pk=1, defaults={"expires_at": timezone.now()})
+    PassLease.objects.get_or_create(pk=1, defaults={"expires_at": Now()})
     until = clock() + wait_s
     while True:
         free = PassLease.objects.filter(pk=1, expires_at__lte=Now())

@@ -1,13 +1,10 @@
 """One scheduling pass: take the lease or leave, reconcile; where something changed, load, decide, apply."""
 
-import gc
 import logging
 import math
 import os
 import socket
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from itertools import pairwise
@@ -18,7 +15,7 @@ from cluster import hints, inventory
 from jobs.engine import changes, lease, past_use, reconcile, snapshot
 from jobs.engine.apply import apply
 from jobs.scheduling import types
-from jobs.scheduling.decide import decide
+from jobs.scheduling.decide import collector_paused, decide
 
 log = logging.getLogger(__name__)
 PLAN_EVERY_S = 30.0  # a change that went unnoticed delays a start by this at most
@@ -49,7 +46,7 @@ def run(wait_s: float = 1.0) -> Done | None:
         return None
     began = time.perf_counter()
     try:
-        with _collector_paused():
+        with collector_paused():
             done = _run(fence)
     except lease.StaleHolder as error:
         log.warning("pass given up: %s", error)
@@ -59,18 +56,6 @@ def run(wait_s: float = 1.0) -> Done | None:
         raise
     lease.give_back(fence, (time.perf_counter() - began) * 1000)
     return done
-
-
-@contextmanager
-def _collector_paused() -> Iterator[None]:
-    """Pause the garbage collector: a snapshot is some 100,000 objects without cycles, gone after the pass."""
-    was_on = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was_on:
-            gc.enable()
 
 
 def _run(fence: int) -> Done:

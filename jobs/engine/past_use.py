@@ -15,9 +15,7 @@ from jobs.models import PastUse, TaskClass
 from jobs.scheduling import types
 from quotas.models import UsageRow
 
-HALF_LIVES = (
-    10  # what is older than so many half-lives is left out when all is summed up: under a thousandth of it
-)
+HALF_LIVES = 10  # what is older than so many is left out when all is summed up: under a thousandth of it
 SETTLED_S = 3600.0  # a usage row is committed, and seen by everybody, sooner than this after it was dated
 KEEP_EVERY_S = 3600.0  # the kept sum moves up as often as this
 LEAST_CARD_S = 0.001  # less than this of a user who stopped long ago is forgotten

@@ -209,23 +209,24 @@ def _over(attempt: Attempt, members: Sequence[Observed]) -> Step:
     bad = min((member for member in workers if not _ended_well(member)), key=_first, default=None)
     natural = all(member.by_itself for member in workers)
     if bad is None and natural:
-        return _kept(attempt, End(outcome=Outcome.SUCCEEDED, code="succeeded"))
+        return _kept(attempt, End(outcome=Outcome.SUCCEEDED, code="succeeded"), ())
     if attempt.ending and not (natural and attempt.ending == Outcome.EVICTED):
         end = End(outcome=attempt.ending, code=attempt.ending_code, args=attempt.outcome_args)
         return Close(end, _blame(attempt, members))
     if bad is None:  # every code is 0, and some were told to end by somebody else than us
         return Close(End(outcome=Outcome.FAILED, code="ended_from_outside"))
     end = failure_of(bad, members)
-    return _kept(attempt, end) if end.outcome == Outcome.FAILED else Close(end)
+    blame = () if bad.cause in endings.OWN_FAULTS else (bad.host_id,)
+    return _kept(attempt, end, blame) if end.outcome == Outcome.FAILED else Close(end)
 
 
-def _kept(attempt: Attempt, end: End) -> Step:
+def _kept(attempt: Attempt, end: End, blame: tuple[int, ...]) -> Step:
     """Keep the place of an attempt that ended by itself, where the task asks so and is not tried again."""
     again = end.outcome != Outcome.SUCCEEDED and lifecycle.retries_left(attempt.task)
     ran = end.code not in NEVER_RAN  # else there is nothing to look at
     if attempt.task.keep_alive and attempt.ending in {"", Outcome.SUCCEEDED} and ran and not again:
         return Keep(end)
-    return Close(end, () if end.outcome == Outcome.SUCCEEDED else (int(end.args.get("host_id", 0)),))
+    return Close(end, blame)
 
 
 def _workers(attempt: Attempt, members: Sequence[Observed]) -> Sequence[Observed]:
@@ -306,13 +307,15 @@ def _failure_code(member: Observed) -> str:
 
 
 def _blame(attempt: Attempt, members: Sequence[Observed]) -> tuple[int, ...]:
-    """Return the hosts that a next attempt should avoid."""
+    """Return the hosts that a next attempt should avoid: none for what any other would have failed on as well."""
     if attempt.ending != Outcome.FAILED:
         return ()
     # Not those that were stopped, ready or on their way, because of another.
     unable = [member for member in members if member.by_itself and member.exit_code is None and member.detail]
     args = attempt.outcome_args
-    return (*(member.host_id for member in unable), int(args.get("host_id", 0)), *args.get("host_ids", ()))
+    found = [*(member.host_id for member in unable), int(args.get("host_id", 0)), *args.get("host_ids", ())]
+    innocent = {member.host_id for member in members if member.cause in endings.OWN_FAULTS}
+    return tuple(host for host in found if host not in innocent)
 
 
 def _take(attempt: Attempt, step: Keep | Order | Free) -> bool:

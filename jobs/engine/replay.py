@@ -51,7 +51,7 @@ def load(now: float, days: float) -> Recorded:
     """
     since = now - days * 86400
     policy = snapshot.policy()
-    names = snapshot.load(now, policy.fair_half_life_s).snapshot
+    today = snapshot.load(now, policy.fair_half_life_s).snapshot
     tasks = _tasks(since)
     runs = _runs(since, now)
     leaving_s = _leaving_s(run for found in runs.values() for run in found)
@@ -59,13 +59,13 @@ def load(now: float, days: float) -> Recorded:
     events: list[Event] = [(0.0, "reservation", row) for row in _reservations(since, now)]
     events += [(job.submitted, "submit", job) for job in jobs]
     setup = Setup(
-        hosts=tuple(_all_free(names.hosts)),
-        quotas=names.quotas,
+        hosts=tuple(_all_free(today.hosts)),
+        quotas=today.quotas,
         policy=policy,
         events=sorted(events, key=lambda event: event[0]),
-        type_names=names.type_names,
-        host_names=names.host_names,
-        business_names=names.business_names,
+        type_names=today.type_names,
+        host_names=today.host_names,
+        business_names=today.business_names,
     )
     return Recorded(
         since=datetime.fromtimestamp(since, UTC),
@@ -79,7 +79,6 @@ def load(now: float, days: float) -> Recorded:
 class _Run:
     """One attempt, as far as it lies in these days."""
 
-    task: int
     started: float
     told: float | None  # when it was told to end
     ended: float | None
@@ -98,7 +97,7 @@ def _runs(since: float, now: float) -> dict[int, list[_Run]]:
     columns = (Epoch("created_at"), Epoch("ending_at"), Epoch("ended_at"))
     for task, outcome, started, told, ended in rows.values_list("task_id", "outcome", *columns):
         until = min(at for at in (told, ended, now) if at is not None)
-        found[task].append(_Run(task, max(since, started), told, ended, outcome, until))
+        found[task].append(_Run(max(since, started), told, ended, outcome, until))
     return found
 
 

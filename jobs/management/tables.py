@@ -51,7 +51,7 @@ def _reading(option: str, path: Path) -> Iterator[None]:
         raise ValueError(f"{option}: there is no file {path}") from error
     except UnicodeDecodeError as error:
         raise ValueError(f"{option}: {path} is no text in UTF-8: {error}") from error
-    except yaml.YAMLError as error:
+    except (yaml.YAMLError, RecursionError) as error:
         raise ValueError(f"{option}: {path} is no YAML: {error}") from error
     except (OSError, EOFError, csv.Error) as error:
         reason = getattr(error, "strerror", None) or error

@@ -6,6 +6,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from django.utils import timezone
+from django.utils.formats import date_format
 from django.utils.translation import gettext as _
 
 from cluster.models import CardLease, Instance
@@ -52,7 +53,7 @@ class Member:
     commit: str  # of the code that it runs
     trouble: str  # what its host says is wrong with itself, while it is there
     log_bytes: int
-    log_removed_at: datetime | None
+    log_removed: str  # that and when its log was removed, in a sentence; blank: it was not
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -172,10 +173,17 @@ def _members(attempt_ids: list[int]) -> defaultdict[int, list[Member]]:
                 commit=instance.commit,
                 trouble="" if instance.phase == Instance.Phase.GONE else instance.host.trouble,
                 log_bytes=instance.log_bytes,
-                log_removed_at=instance.log_removed_at,
+                log_removed=_removal_of(instance),
             )
         )
     return found
+
+
+def _removal_of(instance: Instance) -> str:
+    if instance.log_removed_at is None:
+        return ""
+    on = date_format(timezone.localtime(instance.log_removed_at), "Y-m-d")
+    return _("The log was removed on %(date)s.") % {"date": on}
 
 
 def _card_numbers(attempt_ids: list[int]) -> defaultdict[Any, list[int]]:

@@ -17,7 +17,7 @@ from jobs.scheduling.work import Work
 
 def decide(snapshot: Snapshot, policy: Policy) -> Plan:
     """Return the plan for a snapshot: a pure function of its rows, in whatever order they stand."""
-    with _no_collections():
+    with collector_paused():
         return _decide(snapshot, policy)
 
 
@@ -30,14 +30,14 @@ def _decide(snapshot: Snapshot, policy: Policy) -> Plan:
 
 
 @contextmanager
-def _no_collections() -> Iterator[None]:
+def collector_paused() -> Iterator[None]:
     """Pause the cyclic collector: to look through all that a pass makes would take as long as the pass."""
-    enabled = gc.isenabled()
+    was_on = gc.isenabled()
     gc.disable()
     try:
         yield
     finally:
-        if enabled:
+        if was_on:
             gc.enable()
 
 

@@ -113,7 +113,7 @@ class _Speaker:
                 caps = [
                     ledger.elastic_caps(task.business, task.user, gpu_type) for gpu_type in task.gpu_types
                 ]
-                left = max(0, *(cap.total for cap in caps))
+                left = max(0, *(cap.left(task.region) for cap in caps))
                 return Reason(
                     "elastic_cap", {**self._asked(task), "business": self._business(task), "left": left}
                 )

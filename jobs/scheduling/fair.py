@@ -9,9 +9,7 @@ from collections.abc import Iterable
 
 from jobs.scheduling.types import Running, Usage
 
-DEPOSIT_S = (
-    600.0  # charged at a start and given back at the end: a burst cannot win before its use is counted
-)
+DEPOSIT_S = 600.0  # charged at a start, given back at the end: a burst cannot win before its use is counted
 
 
 class Account:

@@ -15,8 +15,7 @@ Phase = Literal["high", "auto", "elastic"]
 Entry = tuple[float, float, int, Waiting, "Group"]  # two sort keys, the id, the task, its group
 Line = tuple[str, frozenset[int]]
 BY_TIME = ("priority", "submission", "fifo", "fair_share")  # orders whose entries stand by first submission
-LOW, MEDIUM, HIGH = 0, 1, 2
-TOP_LEVEL = HIGH  # aging lifts no task above high priority: up there the older goes first
+TOP_LEVEL = 2  # aging lifts no task above high priority: up there the older goes first
 NEVER = float("inf")
 
 
@@ -110,9 +109,7 @@ class _Home:
         self.phase = phase
         self.order = order
         self.shape = shape
-        self.by_time = (
-            order in BY_TIME
-        )  # its entries stand by first submission, or in places that others had so
+        self.by_time = order in BY_TIME  # entries stand by first submission, or in places that others had so
         self.ages = policy.aging_s > 0 and order not in ("priority", "submission")
         self._groups: list[Group | None] = [None, None]  # young, aged
 
@@ -140,9 +137,8 @@ class Queue:
         self.users: dict[tuple[int, int], list[Entry]] = defaultdict(list)  # what fair share orders
         self._homes: dict[Shape, tuple[_Home, ...]] = {}
         self._high: list[Entry] = []  # high tasks by first submission, where priorities order them
-        self._levels: dict[int, list[int]] = defaultdict(
-            lambda: [0, 0, 0]
-        )  # business → high tasks by priority
+        # business → high tasks by priority
+        self._levels: dict[int, list[int]] = defaultdict(lambda: [0, 0, 0])
         self._filed_at = float("-inf")  # the latest instant that the tasks were filed for
         self._ranked: set[int] = set()  # businesses whose entries may stand in places of others
         self._edges: list[tuple[float, int]] | None = []  # heap: when a task leaves its gate or becomes aged
@@ -154,7 +150,6 @@ class Queue:
         queue._edges = None  # made when time goes on: most queues are used for one instant only
         in_time = sorted(sorted(waiting, key=attrgetter("id")), key=attrgetter("submitted"))
         queue._file(in_time, now, list.append)
-        queue._ranked = set(queue._levels)
         for home in chain.from_iterable(queue._homes.values()):
             if not home.by_time:
                 for group in home.groups:

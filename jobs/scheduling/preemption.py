@@ -2,7 +2,7 @@
 
 import heapq
 from collections import Counter, defaultdict
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from jobs.scheduling.cluster_state import Cluster, Host, Pool
@@ -357,7 +357,7 @@ def _find_for_gang(search: Search) -> Preemption | None:
 
 
 def find_over_slice(
-    cluster: Cluster, ask: Ask, ranking: Ranking, candidates: Iterable[Running]
+    cluster: Cluster, ask: Ask, ranking: Ranking, runners: Callable[[], Iterable[Running]]
 ) -> Preemption | None:
     """Plan a start by ending time slices: the longest runners first, as few of them as it takes."""
     if ask.host_num == 1 and ask.accepts is None and ask.caps.regions is None:
@@ -365,7 +365,7 @@ def find_over_slice(
         if best is None or all(len(task.hosts) == 1 for task in best.victims):
             return best
     search = Search(cluster, ask, ranking, "slice")
-    for task in candidates:
+    for task in runners():
         hosts = [search.by_id.get(host_id) for host_id in task.hosts]
         if task.gpu_type == ask.gpu_type and any(host and search.accepts(host) for host in hosts):
             search.add([task])

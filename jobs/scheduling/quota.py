@@ -20,13 +20,17 @@ class Caps:
 
     def allows(self, region: int | None, cards: int) -> bool:
         """Say whether `cards` more in the region (None: spread freely) stay within the caps."""
-        if cards > self.total:
-            return False
+        return cards <= self.total and (self.regions is None or cards <= self.left(region))
+
+    def left(self, region: int | None) -> int:
+        """Return the most cards that may still be taken in the region (None: spread freely)."""
         if self.regions is None:
-            return True
-        if region is not None:
-            return cards <= self.regions.get(region, self.elsewhere)
-        return self.elsewhere >= cards or sum(left for left in self.regions.values() if left > 0) >= cards
+            return self.total
+        if region is None:
+            there = max(self.elsewhere, sum(left for left in self.regions.values() if left > 0))
+        else:
+            there = self.regions.get(region, self.elsewhere)
+        return min(self.total, there)
 
     def raised(self, by_region: Mapping[int, int]) -> "Caps":
         """Return the caps once so many more cards are given back in each region."""
@@ -43,7 +47,6 @@ class Caps:
 
 
 FREE = Caps(UNLIMITED)
-NOTHING = Caps(0)
 
 
 class Ledger:
@@ -107,9 +110,9 @@ class Ledger:
 
     def _work_out_high_caps(self, business: int, gpu_type: int) -> Caps:
         rows = self.rows.get((business, gpu_type))
-        if rows is None:
-            return FREE if self.high_unlimited else NOTHING
         used = self.high[business, gpu_type]
+        if rows is None:
+            return FREE if self.high_unlimited else Caps(-used[_EVERYWHERE])
         overall = rows.get(_EVERYWHERE)
         if overall and len(rows) == 1:
             return Caps(overall.cards - used[_EVERYWHERE])

@@ -18,7 +18,6 @@ NEVER = float("inf")
 class Binding:
     """The hosts where the head of a line can start soonest, and when."""
 
-    task: int
     hosts: frozenset[int]
     at: float  # NEVER: some runner there has no time limit
 
@@ -67,7 +66,7 @@ class Gathering:
             at, stuck = chosen[-1][0], sum(cards for _, cards, _ in chosen)
             key = (at, stuck, position)
             if best is None or key < best[0]:
-                best = key, Binding(task.id, frozenset(host_id for _, _, host_id in chosen), at)
+                best = key, Binding(frozenset(host_id for _, _, host_id in chosen), at)
         return best[1] if best else None
 
     def _best_of(self, pool: Pool, task: Waiting, phase: Phase) -> Judged:
@@ -83,7 +82,7 @@ class Gathering:
 
     def _judge(self, hosts: Iterable[Host], cards: int, phase: Phase) -> Judged:
         return [
-            (*_wait_for(self._cluster, host, cards, phase, self._now), host.id)
+            _wait_for(self._cluster, host, cards, phase, self._now)
             if host.limited
             else _wait_for_endless(host, cards, phase, self._now)
             for host in hosts
@@ -100,15 +99,15 @@ def _may_ever_hold(host: Host, task: Waiting, phase: Phase, now: float, bound: "
 
 
 def _wait_for_endless(host: Host, cards: int, phase: Phase, now: float) -> tuple[float, int, int]:
-    """Return the same where no runner has a time limit, and the host's id."""
+    """Return what `_wait_for` does, for a host where no runner has a time limit."""
     have = host.soon if host.soon > 0 else 0
     if phase == "high":
         have += host.soft
     return (now if have >= cards else NEVER, host.total - have, host.id)
 
 
-def _wait_for(cluster: Cluster, host: Host, cards: int, phase: Phase, now: float) -> tuple[float, int]:
-    """Return when the host has so many cards free, and how many never come free by themselves."""
+def _wait_for(cluster: Cluster, host: Host, cards: int, phase: Phase, now: float) -> tuple[float, int, int]:
+    """Return when the host has so many cards free, how many never come free by themselves, and its id."""
     have = max(0, host.soon) + (host.soft if phase == "high" else 0)
     ends = [
         (ends_at(runner, now), runner.hosts[host.id])
@@ -119,8 +118,8 @@ def _wait_for(cluster: Cluster, host: Host, cards: int, phase: Phase, now: float
     for end, freed in [(now, 0), *sorted(ends)]:
         have += freed
         if have >= cards:
-            return end, endless
-    return NEVER, endless
+            return end, endless, host.id
+    return NEVER, endless, host.id
 
 
 Bound = Mapping[tuple[int, int], list[tuple[Reservation, int]]]  # (type, host) → cards bound for each
@@ -139,9 +138,8 @@ class _Ground:
             for host in pool.hosts.values():
                 self.left[host.id] = host.total
                 self.others[host.id] = 0
-        self.order: list[tuple[int, int]] | None = (
-            None  # (cards of others, host), the first to be bound first
-        )
+        # (cards of others, host), the first to be bound first; made when first needed
+        self.order: list[tuple[int, int]] | None = None
 
     def count(self, business: int, hosts: Mapping[int, int], ends: float) -> None:
         """Count the cards that a high task of the business holds until `ends`."""

@@ -2,6 +2,7 @@
 
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import partial
 from types import MappingProxyType
 from typing import Literal
 
@@ -249,9 +250,8 @@ def _start_free(work: Work, task: Waiting, task_class: Class, asks: list[Ask]) -
 
 def _failure(code: str, work: Work, group: Group, task: Waiting, kept: frozenset[int], *, own: bool) -> Cause:
     """Return the cause of finding no cards, and for whom else it holds: for all of the group, unless …"""
-    scope: Literal["group", "owner"] = (
-        "owner" if own else "group"
-    )  # … quota or caps let others look elsewhere
+    # … quota or caps let others look elsewhere
+    scope: Literal["group", "owner"] = "owner" if own else "group"
     limit = 0.0
     if group.limited and (kept or work.bound):  # … or a shorter task may run where this one may not
         limit = NEVER if task.time_limit is None else task.time_limit
@@ -347,13 +347,15 @@ def _elastic_types(work: Work, task: Waiting) -> list[tuple[int, Caps]]:
 
 def _end_slices(work: Work, task: Waiting, asks: list[Ask]) -> bool:
     """Let the longest runners past their slice make room for the task."""
+    work.find_slices()
     for ask in asks:
         miss = ("slice", ask.size)
         if miss in work.misses:
             continue
         if is_coming(work.cluster, ask, work.ranking):
             continue  # cards are free or coming: whoever holds them for others, no slice ends for it
-        found = find_over_slice(work.cluster, ask, work.ranking, work.over_slice())
+        runners = partial(work.over_slice, ask.gpu_type)
+        found = find_over_slice(work.cluster, ask, work.ranking, runners)
         if found is not None:
             work.claim(task, "elastic", found, "slice")
             return True

@@ -218,7 +218,5 @@ class Plan:
     evictions: tuple[Evict, ...] = ()
     promotions: tuple[Promote, ...] = ()
     claims: tuple[Claim, ...] = ()  # every claim that stands after this pass, new and old
-    waits: Mapping[int, Reason] = field(
-        default_factory=dict
-    )  # task → why; tasks of one shape share the object
+    waits: Mapping[int, Reason] = field(default_factory=dict)  # task → why; one shape shares the object
     wake_at: float | None = None  # when time alone may change the plan

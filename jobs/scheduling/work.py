@@ -1,6 +1,7 @@
 """One pass at work: the state it changes, the verdicts it has given so far, and the ways to give one."""
 
-from collections.abc import Hashable, Iterator
+from collections import defaultdict
+from collections.abc import Hashable
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -51,20 +52,18 @@ class Work:
     evictions: list[Evict] = field(default_factory=list)
     promotions: list[Promote] = field(default_factory=list)
     started: set[int] = field(default_factory=set)
-    wake_at: float = float("inf")
+    wake_at: float = NEVER
     lines: dict[Line, LineState] = field(default_factory=dict)
-    quota_heads: dict[tuple[int, int], Waiting] = field(
-        default_factory=dict
-    )  # by business and type: high tasks that quota is kept for
+    # By business and type: high tasks that quota is kept for.
+    quota_heads: dict[tuple[int, int], Waiting] = field(default_factory=dict)
     misses: set[Hashable] = field(default_factory=set)  # what was looked for in vain, for whomever
     _asks: dict[Size, Ask] = field(default_factory=dict)
-    wanted: dict[tuple[int, int], int] | None = (
-        None  # cards by (business, type) that waiting high tasks will take
-    )
+    # By business and type: cards that waiting high tasks will take; worked out when first asked.
+    wanted: dict[tuple[int, int], int] | None = None
     ranking: Ranking = field(init=False)
     gathering: Gathering = field(init=False)
     binder: Binder | None = None  # where operators reserved cards
-    _over_slice: list[Running] | None = None
+    _over_slice: dict[int, list[Running]] | None = None
 
     def __post_init__(self) -> None:
         self.ranking = Ranking(self.now, self.policy)
@@ -82,7 +81,7 @@ class Work:
             evictions=tuple(self.evictions),
             promotions=tuple(self.promotions),
             claims=tuple(claim for _, claim in sorted(self.cluster.claims.items())),
-            wake_at=self.wake_at if self.wake_at < float("inf") else None,
+            wake_at=self.wake_at if self.wake_at < NEVER else None,
         )
 
     def wake(self, at: float) -> None:
@@ -181,7 +180,7 @@ class Work:
         if not line.reserves or line.head is None:
             return frozenset()
         if line.binding is None:
-            nowhere = Binding(line.head.id, frozenset(), 0.0)
+            nowhere = Binding(frozenset(), 0.0)
             line.binding = self.gathering.soonest(line.head, group.phase, self.bound) or nowhere
         if task.time_limit is not None and self.now + task.time_limit <= line.binding.at:
             return frozenset()
@@ -192,21 +191,25 @@ class Work:
         """Return the cards that reservations keep from high tasks, as things stand."""
         return self.binder.bound if self.binder else {}
 
-    def over_slice(self) -> Iterator[Running]:
-        """Give the elastic tasks past their slice that accept pull-up, the longest runner first."""
-        if self._over_slice is None:
-            self._over_slice = self._find_over_slice()
-        return (task for task in self._over_slice if task.id not in self.cluster.leaving)
+    def over_slice(self, gpu_type: int) -> list[Running]:
+        """Return the elastic tasks of a type past their slice that accept pull-up, the longest runner first."""
+        slices = self._over_slice or {}
+        slices[gpu_type] = [task for task in slices.get(gpu_type, ()) if task.id not in self.cluster.leaving]
+        return slices[gpu_type]
 
-    def _find_over_slice(self) -> list[Running]:
-        """Collect them, and wake when the next one's slice ends."""
-        found = []
+    def find_slices(self) -> None:
+        """Collect who is past his slice, once in a pass, and wake when the next one's ends."""
+        if self._over_slice is not None:
+            return
+        found: dict[int, list[Running]] = defaultdict(list)
         for task in self.cluster.running.values():
             if not task.pull_up or task.keeping or self.cluster.is_high(task):
                 continue
             over_at = self.ranking.over_at(task)
             if over_at <= self.now:
-                found.append(task)
+                found[task.gpu_type].append(task)
             else:
                 self.wake(over_at)
-        return sorted(found, key=lambda task: (task.started, task.id))
+        for tasks in found.values():
+            tasks.sort(key=lambda task: (task.started, task.id))
+        self._over_slice = found

@@ -17,9 +17,7 @@ from jobs.simulation.lengths import Length, Lengths
 
 HORIZON_S = 7 * 86400.0
 STEP_S = 60.0  # two passes of the forecast stand at least so far apart; far ahead …
-DISTANCE_PER_STEP = (
-    30.0  # … a thirtieth of what was looked ahead, so that a week takes some 200 of them, but …
-)
+DISTANCE_PER_STEP = 30.0  # … a thirtieth of what was looked ahead: a week takes some 200 of them, but …
 SHORT = 10  # … no further than all but the shortest tenth of the tasks run, else those would seem slower
 NEVER = float("inf")
 INVENTED = 1 << 20  # numbers for the cards of running tasks: a snapshot does not say them

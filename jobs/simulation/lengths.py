@@ -39,7 +39,7 @@ class Lengths:
         self, newest_first: Iterable[Finished] = (), kept_until: Mapping[int, float] = MappingProxyType({})
     ) -> None:
         """Take finished tasks, and of tasks that keep their place until when they do (task → time)."""
-        self.kept_until = kept_until
+        self.kept_until = dict(kept_until)
         self._past: dict[tuple[int, int | None], list[float]] = {}  # by user and cards, by user alone
         for row in newest_first:
             for key in ((row.user, row.cards), (row.user, None)):

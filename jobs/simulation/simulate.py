@@ -386,7 +386,9 @@ class Simulator:
         sign = -1 if state in BAD_CARD else 1
         (bad.add if sign < 0 else bad.remove)(number)
         owner = next((j for j in self._jobs_on(host_id) if number in j.attempts[-1].cards[host_id]), None)
-        for host in self._hosts(host_id):
+        rows = (row for row in self.setup.hosts if row.host == host_id and number in row.free_numbers)
+        for row in rows:  # the one of the card's type
+            host = self.cluster.types[row.gpu_type][host_id]
             self.cluster.resize(host, host.total + sign, None if owner else number)
         if owner is not None:
             runner = self.cluster.running[owner.id]

@@ -1,5 +1,6 @@
 """Read what a simulation works on, hosts, quotas and jobs, from rows of tables or from a scenario."""
 
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
@@ -13,6 +14,8 @@ PRIORITIES = {"low": 0, "medium": 1, "high": 2}
 HOST_STATES = ("ready", "cordoned", "draining", "lost", "removed")
 CARD_STATES = ("ok", "broken", "external")
 OUTCOMES = ("failed", "succeeded")
+MOST = 1e12  # of any number: as seconds some 30,000 years, and sums of them are exact to the millisecond
+MOST_CARDS = 1_000_000  # of one host
 # What a job of a table may also say, in a column of its own or for every job at once.
 MORE_OF_A_JOB = (
     "priority",
@@ -44,8 +47,12 @@ def number(value: Any, what: str) -> float:
         found = float(value)
     except (TypeError, ValueError):
         raise ValueError(f"{what} is a number, not {value!r}") from None
+    except OverflowError:  # a whole number of hundreds of digits
+        found = float("inf")
     if not 0 <= found < float("inf"):
         raise ValueError(f"{what} is a number, 0 or more, not {value!r}")
+    if found > MOST:
+        raise ValueError(f"{what} is a number, {MOST:g} at most, not {value!r}")
     return int(found) if found == int(found) else found
 
 
@@ -67,8 +74,9 @@ def truth(value: Any, what: str) -> bool:
 
 def one_of(value: Any, choices: Iterable[str], what: str) -> str:
     """Return one of the choices."""
-    if value not in choices:
-        raise ValueError(f"{what} is one of {', '.join(choices)}, not {value!r}")
+    known = tuple(choices)  # a list or a mapping in its place is none of them, but cannot be looked up
+    if value not in known:
+        raise ValueError(f"{what} is one of {', '.join(known)}, not {value!r}")
     return str(value)
 
 
@@ -100,8 +108,8 @@ class Reader:
     def __init__(self) -> None:
         self.regions, self.types, self.businesses, self.users = Names(), Names(), Names(), Names()
         self.hosts, self.jobs = Names(), Names()
-        self.offset: dict[int, int] = {}
         self.rows: list[HostCards] = []
+        self.rows_by_host: dict[int, list[HostCards]] = defaultdict(list)
         self.any_type: tuple[int, ...] = ()
         self.quotas: list[Quota] = []
         self.events: list[tuple[float, str, Any]] = []
@@ -138,7 +146,14 @@ class Reader:
 
     def add_quotas(self, rows: Any) -> None:
         """Read the quotas."""
-        self.quotas += [self.quota(row) for row in self.rows_of("quotas", rows)]
+        seen: set[tuple[int, int, int | None]] = set()
+        for row in self.rows_of("quotas", rows):
+            quota = self.quota(row)
+            key = (quota.business, quota.gpu_type, quota.region)
+            if key in seen:
+                raise ValueError(f"business {row['business']!r} has two quotas of this type and region")
+            seen.add(key)
+            self.quotas.append(quota)
 
     def setup(self, policy: Policy, until: float | None = None) -> Setup:
         """Return what was read, the events by time and then in the order in which they stood."""
@@ -158,15 +173,24 @@ class Reader:
     def _host(self, row: Mapping[str, Any]) -> HostCards:
         host = self.hosts.id(row["host"])
         cards = whole(row["gpu_num"], "gpu_num")
-        first = self.offset.get(host, 0)
-        self.offset[host] = first + cards
-        return HostCards(
+        if cards > MOST_CARDS:
+            raise ValueError(f"gpu_num is {MOST_CARDS} at most, not {row['gpu_num']!r}")
+        region, gpu_type = self.regions.id(row.get("region")), self.types.id(row.get("gpu_type"))
+        for other in self.rows_by_host[host]:
+            if other.gpu_type == gpu_type:
+                raise ValueError(f"host {row['host']!r} is there twice; a row for each of its GPU types")
+            if other.region != region:
+                raise ValueError(f"host {row['host']!r} stands in two regions; a host stands in one")
+        first = sum(other.total for other in self.rows_by_host[host])
+        found = HostCards(
             host=host,
-            region=self.regions.id(row.get("region")),
-            gpu_type=self.types.id(row.get("gpu_type")),
+            region=region,
+            gpu_type=gpu_type,
             total=cards,
             free_numbers=tuple(range(first, first + cards)),
         )
+        self.rows_by_host[host].append(found)
+        return found
 
     def quota(self, row: Mapping[str, Any]) -> Quota:
         """Return a quota row; without a region it is for all regions."""
@@ -189,7 +213,7 @@ class Reader:
         types = self.wanted_types(row.get("gpu_type"))
         business = str(row.get("business") or "")
         limit = row.get("time_limit_s")
-        name = str(row["id"])
+        name = str(row["id"]).strip()  # as Names takes them
         if name.casefold() in self.jobs.ids:
             raise ValueError(f"two tasks are called {name!r}")
         exit_s, restart_s, checkpoint_s = (
@@ -224,7 +248,7 @@ class Reader:
         at = number(row.get("at"), "at")
         kinds = {key: what for key, what in row.items() if key != "at"}
         if len(kinds) != 1:
-            raise ValueError(f"an event has a time and one thing that happens, not {sorted(kinds)}")
+            raise ValueError(f"an event has a time and one thing that happens, not {sorted(map(str, kinds))}")
         [(kind, what)] = kinds.items()
         one_of(kind, EVENT_KEYS, "what happens")
         if not isinstance(what, Mapping):
@@ -244,11 +268,18 @@ class Reader:
             case "quota":
                 return self.quota(what)
             case "card":
-                state = one_of(what["state"], CARD_STATES, "state")
-                return self.hosts.known(what["host"], "host"), whole(what["index"], "index"), state
+                return self._card(what)
             case "reservation":
                 return self._reservation(what)
         return self._report(what)
+
+    def _card(self, what: Mapping[str, Any]) -> tuple[int, int, str]:
+        state = one_of(what["state"], CARD_STATES, "state")
+        host, index = self.hosts.known(what["host"], "host"), whole(what["index"], "index")
+        cards = sum(row.total for row in self.rows_by_host[host])
+        if index >= cards:
+            raise ValueError(f"host {what['host']!r} has {cards} cards, from 0 on: there is no card {index}")
+        return host, index, state
 
     def _reservation(self, what: Mapping[str, Any]) -> Reservation:
         self.reservations += 1

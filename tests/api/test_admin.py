@@ -6,8 +6,10 @@ import pytest
 from django.contrib.admin.models import LogEntry
 from django.test import Client
 from django.urls import reverse
+from django.utils import timezone
 
 from cluster.models import Card, GpuType, Host, Instance, Region
+from jobs.materials import Code, Dataset, Upload
 from jobs.models import Attempt, Policy, Task, Template
 from quotas.models import ApiToken, Business, Quota
 from tests.api.conftest import Caller, doc, run
@@ -19,6 +21,13 @@ def root(world: World, ann: Caller) -> Client:
     """Return an operator's browser on a world where a task of ann runs on h1."""
     task = world.task(state="running", config={"env": {"K": {"secret": True}}}, secrets="sealed-text")
     run(task, "h1", 0, 1)
+    its: dict[str, Any] = {"business": task.business, "user": task.user}
+    Upload.objects.create(**its, digest="d" * 64, size=5, used_at=timezone.now())
+    task.code = Code.objects.create(
+        **its, kind="git", name="resnet", params={"url": "https://git/a.git"}, secrets="sealed-text"
+    )
+    task.dataset = Dataset.objects.create(**its, params={"mounts": []}, secrets="sealed-text")
+    task.save()
     client = Client()
     client.force_login(world.operator())
     return client
@@ -28,7 +37,8 @@ def _url(model: Any, page: str, *args: object) -> str:
     return reverse(f"admin:{model._meta.app_label}_{model._meta.model_name}_{page}", args=args)
 
 
-LISTED = [Region, GpuType, Host, Card, Business, Quota, ApiToken, Task, Attempt, Template]
+SOURCES = [Upload, Code, Dataset]
+LISTED = [Region, GpuType, Host, Card, Business, Quota, ApiToken, Task, Attempt, Template, *SOURCES]
 
 
 @pytest.mark.parametrize("model", LISTED)
@@ -37,14 +47,14 @@ def test_every_list_opens_and_searches(root: Client, model: Any) -> None:
     assert root.get(_url(model, "changelist"), {"q": "ads"}).status_code == 200
 
 
-@pytest.mark.parametrize("model", [Region, GpuType, Host, Card, Business, Quota, Task, Attempt])
+@pytest.mark.parametrize("model", [Region, GpuType, Host, Card, Business, Quota, Task, Attempt, *SOURCES])
 def test_every_row_opens_and_shows_no_secret(root: Client, model: Any) -> None:
     page = root.get(_url(model, "change", model.objects.all()[0].pk))
     assert page.status_code == 200
     assert "sealed-text" not in page.content.decode()
 
 
-@pytest.mark.parametrize("model", [Region, GpuType, Host, Card, Business, Task, Attempt])
+@pytest.mark.parametrize("model", [Region, GpuType, Host, Card, Business, Task, Attempt, *SOURCES])
 def test_nothing_that_is_in_use_can_be_deleted(root: Client, model: Any) -> None:
     rows = set(model.objects.values_list("pk", flat=True))
     for pk in rows:
@@ -52,13 +62,20 @@ def test_nothing_that_is_in_use_can_be_deleted(root: Client, model: Any) -> None
     assert set(model.objects.values_list("pk", flat=True)) == rows
 
 
-@pytest.mark.parametrize("model", [Region, GpuType, Host, Card, Business, Task, Attempt])
+@pytest.mark.parametrize("model", [Region, GpuType, Host, Card, Business, Task, Attempt, *SOURCES])
 def test_nothing_that_is_in_use_goes_by_delete_selected(root: Client, model: Any) -> None:
     rows = list(model.objects.values_list("pk", flat=True))
     form = {"action": "delete_selected", "_selected_action": rows, "post": "yes"}
     root.post(_url(model, "changelist"), form)
     assert sorted(model.objects.values_list("pk", flat=True)) == sorted(rows)
     assert Instance.objects.count() == 1
+
+
+def test_code_shows_where_it_lies_and_that_it_has_a_secret(root: Client) -> None:
+    for page in (_url(Code, "changelist"), _url(Code, "change", Code.objects.get().pk)):
+        shown = root.get(page).content.decode()
+        assert ("resnet" in shown, "icon-yes" in shown, "sealed-text" in shown) == (True, True, False)
+    assert "https://git/a.git" in shown
 
 
 def test_a_user_who_has_tasks_cannot_be_deleted(root: Client, ann: Caller) -> None:

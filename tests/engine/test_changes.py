@@ -270,3 +270,15 @@ def test_the_triggers_come_back_after_they_were_taken_away(quiet: World) -> None
     changes.watch()
     Quota.objects.update(cards=1)
     assert planned()
+
+
+def test_a_pass_that_lost_its_lease_leaves_the_marks_to_its_successor(quiet: World) -> None:
+    stale = lease.take("one that stalls", 0)
+    assert stale is not None
+    lease.let_go(stale)
+    holder = lease.take("another", 0)
+    assert holder is not None
+    Quota.objects.update(cards=5)
+    with pytest.raises(lease.StaleHolder):
+        changes.take(stale)
+    assert changes.take(holder)

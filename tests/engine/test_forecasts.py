@@ -10,7 +10,10 @@ from pytest_django import DjangoAssertNumQueries
 
 from jobs.engine import ask, forecasts, foresight, passes
 from jobs.models import Attempt, Forecast, Policy, Task, WaitingLine
+from jobs.scheduling import types
+from jobs.scheduling.types import Snapshot
 from jobs.simulation.forecast import Basis
+from jobs.simulation.lengths import Lengths
 from quotas.models import UsageRow
 from tests.world import World
 
@@ -192,13 +195,23 @@ def test_a_look_that_fails_leaves_what_was_seen_before(
     forecasts.run()
 
     def fails(*_: object) -> None:
-        raise subprocess.CalledProcessError(1, "look")
+        raise foresight.Failed("it was killed")
 
     monkeypatch.setattr(foresight, "look", fails)
     assert again() is None
     assert minutes(seen(task).start) == 20
     assert "no estimates of starts this time" in caplog.text
     assert Forecast.objects.get().next_at > timezone.now()
+
+
+@pytest.mark.parametrize("answer", [b"", b"no pickle"])
+def test_a_look_whose_process_answers_something_else_has_failed(
+    answer: bytes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    done = subprocess.CompletedProcess(["look"], 0, stdout=answer)
+    monkeypatch.setattr(subprocess, "run", lambda *_, **__: done)
+    with pytest.raises(foresight.Failed):
+        foresight.look(Snapshot(now=0.0), types.Policy(), Lengths(), 1.0)
 
 
 def test_an_id_is_found_only_where_it_begins() -> None:
@@ -257,3 +270,71 @@ def test_a_preview_behind_an_unknown_length_says_so(world: World, full: Task) ->
         "code": "unknown_task",
         "message": f"unknown: how long task {full.pk} runs is not known",
     }
+
+
+def test_a_newcomer_counts_the_auto_tasks_of_its_line(world: World, full: Task) -> None:
+    elastic(world)
+    forecasts.run()
+    tasks = [elastic(world, wanted_class="auto"), elastic(world)]
+    assert [place(task) for task in tasks] == [(2, 3), (3, 3)]
+
+
+def test_who_came_back_since_the_last_look_has_no_place_yet(world: World, full: Task) -> None:
+    elastic(world)
+    forecasts.run()
+    Task.objects.filter(pk=full.pk).update(state="queued")
+    assert seen(full) == forecasts.Outlook()
+
+
+def test_a_look_that_takes_long_rests_longer(
+    world: World, full: Task, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    elastic(world)
+    monkeypatch.setattr(forecasts, "REST", 10**6)
+    forecasts.run()
+    assert Forecast.objects.get().next_at > timezone.now() + timedelta(minutes=5)
+
+
+def test_nobody_else_looks_meanwhile(world: World, full: Task, monkeypatch: pytest.MonkeyPatch) -> None:
+    elastic(world)
+    look, others = foresight.look, []
+
+    def looks(*given: Any) -> Any:
+        monkeypatch.setattr(foresight, "look", look)
+        others.append(forecasts.run())
+        return look(*given)
+
+    monkeypatch.setattr(foresight, "look", looks)
+    assert forecasts.run() is not None
+    assert others == [None]
+
+
+def test_only_what_ended_lately_says_how_long_others_take(
+    world: World, full: Task, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    Task.objects.filter(pk=full.pk).update(time_limit_s=None)
+    task = elastic(world)
+    for number in range(6):
+        ran_for(full, number, 1 if number < 3 else 9, "succeeded")
+    UsageRow.objects.filter(seconds__gt=3600).update(ended_at=timezone.now() - timedelta(days=1))
+    monkeypatch.setattr(forecasts, "MOST_FINISHED", 3)
+    forecasts.run()
+    assert minutes(seen(task).start) == 50
+    UsageRow.objects.update(ended_at=timezone.now() - timedelta(days=31))
+    again()
+    assert seen(task).basis == Basis("unknown_task", {"task": full.pk})
+
+
+@pytest.mark.parametrize(("old", "basis"), [(False, "peers"), (True, None)])
+def test_a_preview_among_many_trusts_no_held_peer_and_no_old_record(
+    world: World, full: Task, old: bool, basis: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    elastic(world, time_limit_s=600)
+    elastic(world, state="held")
+    forecasts.run()
+    if old:
+        WaitingLine.objects.update(made_at=timezone.now() - timedelta(minutes=16))
+    monkeypatch.setattr(ask, "SMALL", 0)
+    document = {"business_flag": "nlp", "start_cmd": "true", "GPUName": "P40", "is_elasticity": True}
+    said = ask.preview(world.user("ben", "nlp"), document | {"host_gpu_num": 8})
+    assert (said["estimate_basis"] or {}).get("code") == basis

@@ -106,6 +106,26 @@ def test_the_sum_is_moved_up_each_hour_and_not_at_every_pass(history: World) -> 
     assert keep(NOW + HOUR_S + 60) > first
 
 
+def test_a_sum_that_a_clock_ahead_kept_is_not_read(history: World) -> None:
+    ended(history, -2 * HOUR_S, 700.0)
+    keep(NOW + 5 * HOUR_S)
+    read = used(history)
+    PastUse.objects.all().delete()
+    assert read == pytest.approx(used(history), rel=1e-9)
+
+
+def test_who_used_next_to_nothing_is_forgotten(history: World) -> None:
+    ended(history, DAY_S, 0.001, "carl")
+    keep()
+    assert {user for _, user, _ in PastUse.objects.get().sums} == {
+        history.user(name, "ads").pk for name in ("ann", "ben")
+    }
+
+
+def test_a_half_life_longer_than_the_calendar_forgets_nothing(history: World) -> None:
+    assert used(history, half_life_s=1e12) == pytest.approx({"ann": 6000.0, "ben": 3000.0}, rel=1e-3)
+
+
 def test_only_the_holder_of_the_pass_keeps_a_sum(history: World) -> None:
     with pytest.raises(lease.StaleHolder):
         past_use.keep(NOW, WEEK_S, 99)

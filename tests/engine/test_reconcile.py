@@ -349,6 +349,41 @@ def test_a_task_that_fails_at_once_avoids_its_host_on_retry(world: World) -> Non
     assert task.avoid_hosts == [host]
 
 
+FAULTS = [
+    ("code", False),
+    ("data", False),
+    ("code_away", True),
+    ("data_away", True),
+    ("image", True),
+    ("", True),
+]
+
+
+@pytest.mark.parametrize(("cause", "blamed"), FAULTS)
+def test_only_a_start_that_another_host_might_have_managed_makes_a_task_avoid_its_host(
+    world: World, cause: str, blamed: bool
+) -> None:
+    task = start(world, retry_limit=1)
+    host = Instance.objects.get().host_id
+    world.host_says(task, "gone", exit_code=None, detail="It could not be had.", cause=cause)
+    assert after_pass(task).state == "queued"
+    assert task.avoid_hosts == ([host] if blamed else [])
+
+
+@pytest.mark.parametrize(("cause", "blamed"), FAULTS)
+def test_a_gang_avoids_no_host_for_code_that_none_of_them_can_have(
+    world: World, cause: str, blamed: bool
+) -> None:
+    task = start(world, hosts=2, cards=1, retry_limit=1)
+    Instance.objects.update(phase="starting")
+    failed = Instance.objects.get(rank=1).host_id
+    world.host_says(task, "gone", 1, exit_code=None, detail="It could not be had.", cause=cause)
+    assert after_pass(task).state == "stopping"
+    world.host_says(task, "gone", 0, exit_code=None, ended_by_itself=False, detail="Stopped.")
+    assert after_pass(task).state == "queued"
+    assert task.avoid_hosts == ([failed] if blamed else [])
+
+
 def test_a_task_that_failed_on_every_host_there_is_is_tried_again_all_the_same(world: World) -> None:
     task = start(world, retry_limit=9)
     used = []

@@ -173,6 +173,11 @@ def test_hosts_that_operators_do_not_allow_are_refused_with_those_that_they_do(
     assert faults(ann, model_id=known.pk) == {"model_id": "host"}
 
 
+@pytest.mark.parametrize("number", ["0", 0, "000", "999999"])
+def test_a_number_that_nothing_has_is_refused(ann: User, number: object) -> None:
+    assert faults(ann, model_id=number, dataset_id=number) == {"model_id": "unknown", "dataset_id": "unknown"}
+
+
 @pytest.mark.parametrize(
     ("place", "field"),
     [

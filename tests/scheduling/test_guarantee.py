@@ -290,6 +290,26 @@ def test_whoever_waits_for_a_kept_place_starts_when_its_quota_is_back() -> None:
     assert decide_on(*rows, now=NOW + 1).starts.keys() == {"a"}
 
 
+def test_a_kept_place_ends_although_another_business_asks_the_same_and_comes_first() -> None:
+    rows = [host("h1"), host("h2"), quota("A", "P40", 4), quota("B", "P40", 4)]
+    kept = task("kept").high().on(h1=4).with_(keeping=True)
+
+    plan = decide_on(*rows, kept, task("b").high().of("B").asks(4).at(0), task("a").high().asks(4).at(1))
+
+    assert plan.starts.keys() == {"b"}
+    assert plan.evicted_for == {"kept": "a"}
+
+
+def test_a_new_claim_is_looked_at_again_when_it_lapses() -> None:
+    assert decide_on(host("h1"), elastic("e", h1=8), task("a").high(), now=NOW).plan.wake_at == NOW + 120
+
+
+def test_a_claim_whose_task_may_not_start_is_looked_at_again_when_it_lapses() -> None:
+    rows = [host("h1"), quota("A", "P40", 0), task("a").high().asks(8), claim("a", h1=8, made_at=NOW - 10)]
+
+    assert decide_on(*rows, now=NOW).plan.wake_at == NOW + 110
+
+
 def test_only_as_many_kept_places_end_as_the_quota_needs() -> None:
     kept = [task(f"kept{n}").high().on(h1=2).with_(keeping=True) for n in range(3)]
 
@@ -309,6 +329,55 @@ def test_a_host_out_of_use_is_no_other_to_go_to() -> None:
     plan = decide_on(host("h1"), host("h2").is_("cordoned"), task("a").high().with_(avoid=["h1"]))
 
     assert list(plan.starts["a"]) == ["h1"]
+
+
+def test_a_host_that_one_task_avoids_is_there_for_the_next() -> None:
+    rows = [host("h1"), host("h2"), host("h3").cards("P40", 9), task("x").high().of("B").on(h3=1)]
+    runs = [elastic("long", h1=8), elastic("short", 1, h2=8), elastic("protected", NOW, h3=8)]
+    picky = task("picky").high().asks(8).at(0).with_(avoid=["h1"])
+
+    plan = decide_on(*rows, *runs, picky, task("a").high().asks(8).at(1), now=NOW)
+
+    assert plan.evicted_for == {"short": "picky", "long": "a"}
+
+
+def test_a_host_that_was_looked_at_for_another_task_is_avoided_all_the_same() -> None:
+    rows = [host("h1"), host("g1").at("GZ"), host("g2").at("GZ")]
+    runs = [elastic("longest", h1=8), elastic("long", 1, g1=8), elastic("short", 2, g2=8)]
+    picky = task("picky").high().asks(8).at(1).with_(avoid=["g1"])
+
+    plan = decide_on(*rows, *runs, task("a").high().asks(8).at(0), picky, now=NOW)
+
+    assert plan.evicted_for == {"longest": "a", "short": "picky"}
+
+
+def test_a_host_that_the_one_before_avoids_is_still_the_first_for_another() -> None:
+    rows = [host("h1"), host("g1").at("GZ"), host("g2").at("GZ")]
+    runs = [elastic("longest", h1=8), elastic("long", 1, g1=8), elastic("short", 2, g2=8)]
+    picky = task("picky").high().asks(8).at(0).with_(avoid=["g1"])
+
+    plan = decide_on(*rows, *runs, picky, task("a").high().asks(8).at(1), now=NOW)
+
+    assert plan.evicted_for == {"longest": "picky", "long": "a"}
+
+
+def test_where_a_gang_goes_nobody_else_does_whom_its_other_host_makes_needless() -> None:
+    rows = [host("h1").cards("P40", 9), host("h2").cards("P40", 10), task("x").high().of("B").on(h1=1)]
+    runs = [elastic("gang", h1=6, h2=6), elastic("one", 1, h1=2)]
+
+    plan = decide_on(*rows, *runs, task("a").high().asks(8), now=NOW)
+
+    assert plan.evicted.keys() == {"gang"}
+    assert plan.claims == {"a": {"h2": 8}}
+
+
+def test_a_host_that_needs_no_victim_counts_once_although_a_victim_leaves_it() -> None:
+    rows = [host("h1").cards("P40", 9), host("h2").cards("P40", 9), host("h3")]
+    runs = [elastic("gang", h1=1, h2=1), task("x").high().of("B").on(h2=1), task("y").high().of("B").on(h3=8)]
+
+    plan = decide_on(*rows, *runs, task("a").high().gang(3, 8), now=NOW)
+
+    assert (plan.evicted, plan.waits) == ({}, {"a": "no_room_gang"})
 
 
 def test_a_task_avoids_the_host_where_it_failed() -> None:
@@ -457,3 +526,10 @@ def test_the_pass_wakes_when_a_leaver_should_be_gone() -> None:
     plan = decide_on(host("h1"), leaver, now=NOW, plan_lapse_s=120)
 
     assert plan.plan.wake_at == NOW + 100
+
+
+def test_a_claim_on_a_host_that_can_no_longer_run_the_task_comes_to_nothing() -> None:
+    rows = [host("h1"), task("a").high().asks(2).with_(needs="container"), claim("a", h1=2, made_at=NOW - 5)]
+    plan = decide_on(*rows, now=NOW)
+    assert not plan.starts
+    assert not plan.claims

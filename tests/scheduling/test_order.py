@@ -82,6 +82,13 @@ class TestHighOrder:
         assert decide_on(*rows, now=7200, aging_s=7200).starts.keys() == {"low"}
         assert decide_on(*rows, now=99_999, aging_s=0).starts.keys() == {"medium"}
 
+    def test_what_a_task_waited_behind_a_gate_gains_it_no_level(self) -> None:
+        low = task("low").high().at(0).with_(priority=0, ready_at=5000.0)
+        rows = one_card(low, task("medium").high().at(9000))
+
+        assert decide_on(*rows, now=12_199, aging_s=7200).starts.keys() == {"medium"}
+        assert decide_on(*rows, now=12_200, aging_s=7200).starts.keys() == {"low"}
+
     def test_the_pass_wakes_when_a_level_is_gained(self) -> None:
         rows = one_card(
             task("x").high().on(h1=1), task("low").high().with_(priority=0), task("mid").high().at(10)
@@ -135,6 +142,17 @@ class TestFairShare:
             task("b").of("B", "bob").at(1),
         ]
         assert decide_on(*rows, now=NOW, aging_s=0).starts.keys() == {"b"}
+
+    def test_a_task_that_turns_high_gives_its_deposit_back(self) -> None:
+        rows = [
+            host("h1"),
+            task("turns").auto().of("A", "ann").on(h1=7).since(NOW),
+            task("ann").of("A", "ann").at(1),
+            task("bob").of("A", "bob").at(0),
+            used("A", "bob", 100.0),
+        ]
+        assert decide_on(*rows, now=NOW, aging_s=0).starts.keys() == {"ann"}
+        assert decide_on(*rows, quota("A", "P40", 0), now=NOW, aging_s=0).starts.keys() == {"bob"}
 
     def test_old_use_fades(self) -> None:
         rows = [
@@ -203,6 +221,27 @@ class TestRoundRobin:
 
         assert plan.evicted == {"long": "slice"}
         assert plan.claims == {"w": {"g1": 8}}
+
+    def test_where_the_slice_of_a_gang_ends_no_other_does_that_it_makes_needless(self) -> None:
+        rows = [
+            host("h1").cards("P40", 9),
+            host("h2").cards("P40", 10),
+            task("x").high().on(h1=1),
+            task("gang").gang(2, 6).on(h1=6, h2=6).since(0).with_(pull_up=True),
+            task("one").on(h1=2).since(-1).with_(pull_up=True),
+            task("w").asks(8).at(NOW - 10),
+        ]
+        assert decide_on(*rows, now=NOW, elastic_order="round_robin").evicted == {"gang": "slice"}
+
+    def test_no_slice_ends_where_cards_are_coming(self) -> None:
+        rows = [
+            host("h1"),
+            host("h2"),
+            task("leaves").on(h1=8).with_(leaving_since=NOW - 10),
+            task("runs").on(h2=8).since(0).with_(pull_up=True),
+            task("w").asks(8).at(NOW - 10),
+        ]
+        assert decide_on(*rows, now=NOW, elastic_order="round_robin").evicted == {}
 
     def test_the_slice_of_a_gang_ends_for_one_host_of_it(self) -> None:
         rows = [
@@ -324,6 +363,35 @@ class TestHeadOfLine:
             task("small").high().asks(2).at(1),
         ]
         assert list(decide_on(*rows, now=NOW).starts["small"]) == ["h1"]
+
+    def test_cards_of_those_who_end_some_day_are_not_among_those_that_never_come_free(self) -> None:
+        rows = [
+            *(host("h1"), host("h2"), task("x").high().of("B").on(h1=5)),
+            task("ends").high().of("B").on(h1=1).with_(time_limit=2 * NOW),
+            *(task("big").high().asks(8).at(0), task("small").high().asks(2).at(1)),
+        ]
+        for endless, other in ((6, "h2"), (4, "h1")):
+            plan = decide_on(*rows, task("y").high().of("B").on(h2=endless), now=NOW)
+            assert list(plan.starts["small"]) == [other]
+
+    def test_the_cards_of_one_who_leaves_are_counted_once_whatever_its_limit(self) -> None:
+        leaves = task("leaves").high().of("B").on(h1=4).with_(time_limit=NOW + 100, leaving_since=NOW)
+        rows = [
+            *(host("h1"), leaves, task("x").high().of("B").on(h1=3), task("big").high().asks(8).at(0)),
+            task("small").high().asks(1).at(1).with_(time_limit=101.0),
+        ]
+        assert decide_on(*rows, now=NOW).starts.keys() == {"small"}
+
+    def test_of_types_that_never_come_free_the_one_with_the_fewest_such_cards_is_reserved(self) -> None:
+        rows = [
+            host("p1"),
+            host("m1").cards("M40", 8),
+            task("x").high().of("B").on(p1=6),
+            task("y").high().of("B").on_type("M40").on(m1=2),
+            task("big").high().asks(8).on_type("P40,M40").at(0),
+            task("small").high().asks(2).on_type("M40,P40").at(1),
+        ]
+        assert list(decide_on(*rows, now=NOW).starts["small"]) == ["p1"]
 
     def test_the_head_of_an_elastic_line_never_binds_high_tasks(self) -> None:
         rows = [
@@ -455,6 +523,48 @@ class TestReservations:
         rows = [host("h1"), host("h2"), reservation("A", "P40", 8, 0, 2000), task("x").high().on(h1=8)]
 
         assert decide_on(*rows, task("b").high().of("B").asks(8), now=10).starts.keys() == {"b"}
+
+    def test_a_running_auto_turns_high_only_beside_reserved_cards(self) -> None:
+        running = task("a").auto().of("B").on(h1=4)
+
+        for cards, promoted in ((4, {"a"}), (5, set())):
+            plan = decide_on(host("h1"), running, reservation("A", "P40", cards, 0, 2000), now=10)
+            assert plan.promoted == promoted
+
+    def test_what_the_business_gets_in_this_pass_counts_as_had(self) -> None:
+        rows = [host("h1"), host("h2"), reservation("A", "P40", 8, 0, 2000)]
+        other = task("b").high().of("B").asks(8).at(2)
+
+        ours = task("a").high().asks(8).at(1).with_(avoid=["h1"])
+        assert decide_on(*rows, ours, other, now=10).starts.keys() == {"a", "b"}
+
+        leaves = task("x").high().of("B").on(h2=8).with_(leaving_since=9.0)
+        held = [leaves, ours, claim("a", h2=8, made_at=9)]
+        assert decide_on(*rows, *held, other, now=10).starts.keys() == {"b"}
+
+        autos = [task("ours").auto().on(h2=8).at(1), task("theirs").auto().of("B").on(h1=8).at(2)]
+        assert decide_on(*rows, *autos, now=10).promoted == {"ours", "theirs"}
+
+    def test_no_two_of_them_take_the_same_cards(self) -> None:
+        rows = [
+            host("h1"),
+            host("h2"),
+            reservation("A", "P40", 8, 0, 2000),
+            reservation("C", "P40", 8, 0, 2000),
+        ]
+
+        assert decide_on(*rows, task("b").high().of("B").asks(8), now=10).waits == {"b": "reserved"}
+
+    def test_who_is_gone_before_it_opens_stands_in_no_way(self) -> None:
+        rows = [host("h1"), host("h2"), reservation("A", "P40", 8, 1000, 2000)]
+        runs = [
+            task("gone").high().of("B").on(h1=8).with_(time_limit=900.0),
+            task("x").high().of("B").on(h2=1),
+        ]
+
+        plan = decide_on(*rows, *runs, task("b").high().of("B").asks(7), now=10)
+
+        assert list(plan.starts["b"]) == ["h2"]
 
     def test_it_is_over_at_its_end(self) -> None:
         rows = [host("h1"), reservation("A", "P40", 8, 0, 2000), task("b").high().of("B").asks(8)]

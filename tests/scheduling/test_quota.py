@@ -139,6 +139,14 @@ def test_elastic_caps_of_a_business_and_of_a_user() -> None:
     assert plan.waits == {"ann2": "elastic_cap", "bob1": "elastic_cap"}
 
 
+def test_the_reason_of_an_elastic_cap_in_a_region_says_what_it_leaves_there() -> None:
+    rows = [host("h1"), quota("A", "P40", 8, "SZ", elastic=4), task("a").elastic().asks(6).within("SZ")]
+    for held, left in ((1, 3), (5, 0)):
+        plan = decide_on(*rows, task("runs").elastic().on(h1=held))
+        assert plan.waits == {"a": "elastic_cap"}
+        assert plan.reason("a").args["left"] == left
+
+
 def test_types_are_tried_in_the_order_given_first_all_without_evicting() -> None:
     rows = [
         host("m1").cards("M40", 8),
@@ -251,3 +259,65 @@ def test_quota_is_kept_for_an_auto_task_too() -> None:
     aged = decide_on(*rows, now=7200, aging_s=7200, head_of_line="skip")
     assert aged.classes == {"small": "elastic"}
     assert aged.promoted == set()
+
+
+def test_quota_is_kept_although_another_business_asks_the_same_and_comes_first() -> None:
+    rows = [
+        *(host(f"h{n}") for n in range(1, 5)),
+        *(quota("A", "P40", 16), quota("B", "P40", 16)),
+        task("runs").high().on(h1=8),
+        task("first").high().of("B").gang(2, 8).at(0),
+        task("gang").high().gang(2, 8).at(1),
+        task("small").high().asks(4).at(5000),
+    ]
+    plan = decide_on(*rows, now=99_999)
+    assert plan.starts.keys() == {"first"}
+    assert plan.waits == {"gang": "quota", "small": "quota_kept"}
+
+
+def test_of_several_types_quota_is_kept_where_the_least_is_missing() -> None:
+    rows = [
+        *(host("p1"), host("m1").cards("M40", 8)),
+        *(quota("A", "P40", 8), quota("A", "M40", 8)),
+        *(task("p").high().on(p1=6), task("m").high().on_type("M40").on(m1=2)),
+        task("large").high().asks(8).on_type("P40,M40").at(0),
+        task("on_p").high().asks(2).at(5000),
+        task("on_m").high().asks(2).on_type("M40").at(5000),
+    ]
+    plan = decide_on(*rows, now=99_999)
+    assert plan.starts.keys() == {"on_p"}
+    assert plan.waits == {"large": "quota", "on_m": "quota_kept"}
+
+
+def test_quota_of_a_region_is_kept_from_those_of_the_same_region() -> None:
+    rows = [
+        *(host("s1"), host("s2"), host("g1").at("GZ")),
+        *(quota("A", "P40", 8, "SZ"), quota("A", "P40", 8, "GZ")),
+        task("runs").high().on(s1=4),
+        task("large").high().asks(8).within("SZ").at(0),
+        task("here").high().asks(4).within("SZ").at(5000),
+        task("there").high().asks(4).within("GZ").at(5000),
+    ]
+    plan = decide_on(*rows, now=99_999)
+    assert plan.starts.keys() == {"there"}
+    assert plan.waits == {"large": "quota_region", "here": "quota_kept"}
+
+
+def test_a_high_task_that_its_quota_never_suffices_for_keeps_no_auto_from_it() -> None:
+    rows = [
+        *(host("h1"), host("h2"), quota("A", "P40", 8)),
+        *(task("gang").high().gang(2, 8).at(0), task("auto").auto().asks(4).at(1)),
+    ]
+    assert decide_on(*rows, now=2).classes == {"auto": "high"}
+
+
+def test_a_claim_does_not_start_over_the_lowered_quota_of_its_region() -> None:
+    rows = [host("h1"), quota("A", "P40", 8), quota("A", "P40", 0, "SZ"), task("a").high(), claim("a", h1=1)]
+    assert not decide_on(*rows).starts
+
+
+def test_a_kept_place_gives_no_quota_back_where_there_is_none() -> None:
+    kept = task("k").high().on(h1=8).with_(keeping=True)
+    plan = decide_on(host("h1"), kept, task("a").high(), quota("A", "V100", 8))
+    assert not plan.evicted
+    assert plan.waits["a"] == "quota_over"

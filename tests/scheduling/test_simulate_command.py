@@ -113,7 +113,7 @@ FAULTS = [
     ((*RECORDED, *CLASSES, "--plot", "out.pdf"), "--plot writes .svg or .png files, and out.pdf is neither"),
     ((*RECORDED, *CLASSES, "--json", "."), ". cannot be written: Is a directory"),
     (("--live", "--plot", "out.svg"), "--plot draws one simulation"),
-    (("--live", "--days", "0"), "--days is a number of days, more than 0, not 0"),
+    (("--live", "--days", "0"), "--days is a number of days, more than 0 and 3650 at most, not 0"),
 ]
 
 
@@ -224,3 +224,76 @@ def test_a_bar_shows_on_a_terminal_and_only_there(files: Path, watched: bool) ->
 )
 def test_lengths_of_time_are_said_in_words(seconds: float | None, words: str) -> None:
     assert duration(seconds) == words
+
+
+TWO_TYPES = "hosts: [{host: h1, gpu_type: P40, gpu_num: 2}, {host: h1, gpu_type: V100, gpu_num: 2}]\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        (
+            "hosts: [{host: h1, gpu_num: 1000000000000000}]",
+            "hosts, row 1: gpu_num is a number, 1e+12 at most",
+        ),
+        ("hosts: [{host: h1, gpu_num: 10000000}]", "hosts, row 1: gpu_num is 1000000 at most"),
+        ("hosts: [{host: h1, gpu_num: 8}, {host: H1, gpu_num: 8}]", "hosts, row 2: host 'H1' is there twice"),
+        (
+            "hosts: [{host: h1, region: a, gpu_num: 8}, {host: h1, region: b, gpu_type: P40, gpu_num: 8}]",
+            "hosts, row 2: host 'h1' stands in two regions",
+        ),
+        ("quotas: [{business: A, cards: 8}, {business: a, cards: 4}]", "quotas, row 2: business 'a' has two"),
+        (f"until: {'9' * 400}", "until is a number, 0 or more"),
+        ("until: 1.0e+300", "until is a number, 1e+12 at most"),
+        ("events: [{at: 0, 5: {}, stop: {}}]", "one thing that happens, not ['5', 'stop']"),
+        ("events: [{at: 0, submit: {id: a, duration_s: 1, priority: [x]}}]", "priority is one of low"),
+        (
+            "events: [{at: 0, submit: {id: a, duration_s: 1}}, {at: 0, submit: {id: ' a', duration_s: 1}}]",
+            "events, row 2: two tasks are called 'a'",
+        ),
+        (
+            TWO_TYPES + "events: [{at: 0, card: {host: h1, index: 4, state: broken}}]",
+            "events, row 1: host 'h1' has 4 cards, from 0 on: there is no card 4",
+        ),
+        ("hosts: " + "[" * 5000, "s.yaml is no YAML"),
+    ],
+)
+def test_what_no_simulation_could_work_on_is_refused(files: Path, text: str, words: str) -> None:
+    (files / "s.yaml").write_text(text)
+    with pytest.raises(CommandError) as refused:
+        simulate("--scenario", "s.yaml")
+    assert words in str(refused.value)
+
+
+def test_a_broken_card_is_missing_from_its_own_type_alone(files: Path) -> None:
+    submits = (
+        f"  - {{at: 1, submit: {{id: {name}, host_gpu_num: 2, gpu_type: {name}, duration_s: 9}}}}\n"
+        for name in ("P40", "V100")
+    )
+    broken = "events:\n  - {at: 0, card: {host: h1, index: 3, state: broken}}\n"
+    (files / "s.yaml").write_text(TWO_TYPES + broken + "".join(submits))
+    simulate("--scenario", "s.yaml", "--json", "out.json")
+    tasks = json.loads((files / "out.json").read_text())["tasks"]
+    assert tasks["P40"]["attempts"][0]["cards"] == {"h1": [0, 1]}
+    assert tasks["V100"]["start_s"] is None
+
+
+def test_a_full_disk_is_told_with_the_file(files: Path) -> None:
+    with pytest.raises(CommandError, match=r"/dev/full cannot be written: No space left"):
+        simulate("--scenario", "s.yaml", "--json", "/dev/full")
+
+
+def test_breaking_it_off_shows_no_traceback(files: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("jobs.simulation.simulate.Simulator.run", interrupted)
+    with pytest.raises(CommandError, match="broken off") as refused:
+        simulate("--scenario", "s.yaml")
+    assert refused.value.returncode == 130
+
+
+@pytest.mark.parametrize("days", ["inf", "1e9", "nan"])
+def test_days_are_no_more_than_anybody_recorded(files: Path, days: str) -> None:
+    with pytest.raises(CommandError, match="--days is a number of days, more than 0 and 3650 at most"):
+        simulate("--live", "--days", days)

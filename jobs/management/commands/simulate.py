@@ -19,6 +19,7 @@ from jobs.simulation.simulate import Simulator
 from jobs.simulation.timeline import timeline
 from jobs.simulation.workload import CLASSES, number, one_of, read_scenario, read_tables
 
+MOST_DAYS = 3650  # that --live looks back
 FORMS = "give --scenario FILE, or --hosts FILE and --jobs FILE, or --live"
 
 
@@ -53,7 +54,11 @@ class Command(BaseCommand):
                 f"the database cannot be read ({error}): is it the one of DATABASE_URL?"
             ) from error
         except OSError as error:  # what is read says so in a ValueError of its own
-            raise CommandError(f"{error.filename} cannot be written: {error.strerror}") from error
+            # Of a full disk the error names no file.
+            where = error.filename or options["json"] or options["plot"] or "the answer"
+            raise CommandError(f"{where} cannot be written: {error.strerror}") from error
+        except KeyboardInterrupt:
+            raise CommandError("broken off", returncode=130) from None
 
     def _simulate(self, options: dict[str, Any]) -> None:
         simulator = _run(_setup(options), "Simulating")
@@ -113,8 +118,10 @@ def _refuse_early(options: dict[str, Any]) -> None:
         raise ValueError(f"{', '.join(recorded)} alone is not enough: give --hosts FILE and --jobs FILE")
     if live and options["plot"]:
         raise ValueError("--plot draws one simulation, and --live makes two: leave one of them out")
-    if not options["days"] > 0:
-        raise ValueError(f"--days is a number of days, more than 0, not {options['days']:g}")
+    if not 0 < options["days"] <= MOST_DAYS:
+        raise ValueError(
+            f"--days is a number of days, more than 0 and {MOST_DAYS} at most, not {options['days']:g}"
+        )
     if options["plot"]:
         picture.refuse_early(options["plot"])
     if options["json"] and not options["json"].absolute().parent.is_dir():
