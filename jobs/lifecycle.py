@@ -13,14 +13,13 @@ from django.utils import timezone
 from cluster import hints, rows
 from cluster.executors import agents
 from jobs.models import Attempt, Claim, Task, TaskEvent
+from jobs.scheduling import policy
 from jobs.states import TERMINAL, State, may_move
 from quotas.access import AnyUser
 from quotas.models import UsageRow
 
 KEEP_FOR = timedelta(minutes=30)  # how long `keep_alive` keeps a place
-# An attempt that fails sooner than this, or before it ran, blames its hosts.
-FAILED_AT_ONCE = timedelta(seconds=60)
-MOST_BACKOFF_S = 600.0
+FAILED_AT_ONCE = timedelta(seconds=policy.FAILED_AT_ONCE_S)  # or before it ran: it blames its hosts
 
 Args = Mapping[str, Any]
 
@@ -221,7 +220,7 @@ def _again(
 ) -> tuple[datetime, datetime, list[int]]:
     """Return when the task waits from, when it may start once more, and the hosts that it avoids then."""
     attempt, outcome = closing.attempt, closing.end.outcome
-    wait_s = min(MOST_BACKOFF_S, backoff_s * 2.0 ** min(earlier[outcome], 30))
+    wait_s = policy.backoff_s(backoff_s, earlier[outcome])
     avoided = attempt.task.avoid_hosts
     at_once = attempt.running_at is None or now - attempt.created_at < FAILED_AT_ONCE
     if outcome == Attempt.Outcome.FAILED and at_once:

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 
 from django.db import connection, models, transaction
 
-from cluster.models import Card, CardLease, GpuType, Host, Region
+from cluster.models import Card, CardLease, GpuType, Host
 from jobs.engine import lease
 from jobs.models import Attempt, Change, Claim, PassLease, Policy, Task
 from quotas.models import Business, Quota, Reservation
@@ -28,7 +28,6 @@ WATCHED: Mapping[type[models.Model], frozenset[str]] = {
     }),
     Policy: frozenset(),
     Quota: frozenset(),
-    Region: frozenset(),
     Reservation: frozenset(),
     Task: frozenset({"reason_code", "reason_args"}),
 }  # fmt: skip

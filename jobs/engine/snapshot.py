@@ -11,7 +11,7 @@ from typing import Any, Literal
 from django.db.models import BooleanField, ExpressionWrapper, F, FilteredRelation, Q, TextField
 from django.db.models.functions import Cast
 
-from cluster.models import Card, GpuType, Host, Region
+from cluster.models import Card, GpuType, Host
 from jobs.engine import past_use
 from jobs.engine.epoch import Epoch
 from jobs.models import Attempt, Claim, Policy, Task
@@ -62,7 +62,6 @@ def load(now: float, fair_half_life_s: float) -> Loaded:
         type_names=dict(GpuType.objects.values_list("id", "name")),
         host_names=dict(Host.objects.exclude(state=Host.State.REMOVED).values_list("id", "name")),
         business_names=dict(Business.objects.values_list("id", "flag")),
-        region_names=dict(Region.objects.values_list("id", "name")),
     )
     return Loaded(snapshot=snapshot, stored_reasons=reasons, attempts=attempts, states=states)
 

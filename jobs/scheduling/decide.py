@@ -9,7 +9,8 @@ from jobs.scheduling import claims
 from jobs.scheduling.cluster_state import Cluster
 from jobs.scheduling.explain import explain
 from jobs.scheduling.fair import Accounts
-from jobs.scheduling.order import Queue, elastic_turns, walk
+from jobs.scheduling.order import elastic_turns, walk
+from jobs.scheduling.queue import Queue
 from jobs.scheduling.serve import quota_passer, serve, serve_autos, try_elastic, try_high, waits_already
 from jobs.scheduling.types import Plan, Policy, Snapshot
 from jobs.scheduling.work import Work

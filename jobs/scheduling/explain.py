@@ -4,8 +4,8 @@ from collections import Counter
 from collections.abc import Hashable
 
 from jobs.scheduling.cluster_state import Cluster, Host, Pool
-from jobs.scheduling.order import Cause, Group, Phase
 from jobs.scheduling.placement import avoided
+from jobs.scheduling.queue import Cause, Group, Phase
 from jobs.scheduling.reasons import Reason
 from jobs.scheduling.types import Claim, Snapshot, Waiting
 from jobs.scheduling.work import Work

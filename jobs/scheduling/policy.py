@@ -15,6 +15,8 @@ CHOICES: dict[str, tuple[str, ...]] = {
 WHOLE = ("max_evictions_per_hour", "quarantine_after")
 MOST = {"exit_grace_s": 30.0}
 POSITIVE = ("fair_half_life_s", "slice_s")  # a zero would divide by it, or end a slice before it began
+MOST_BACKOFF_S = 600.0
+FAILED_AT_ONCE_S = 60.0  # an attempt that fails sooner than this speaks against its hosts
 KEYS = tuple(field.name for field in fields(Policy))
 
 
@@ -52,3 +54,8 @@ def _number(key: str, value: object) -> float | int:
     if number != int(number):
         raise ValueError(f"{key} is a whole number, not {value!r}")
     return int(number)
+
+
+def backoff_s(base_s: float, ends: int) -> float:
+    """Return the seconds to wait before the next start; they double with each earlier end of the same kind."""
+    return min(MOST_BACKOFF_S, base_s * 2.0 ** min(ends, 30))

@@ -7,8 +7,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from jobs.scheduling.cluster_state import Cluster, Host, Pool
-from jobs.scheduling.order import Phase
 from jobs.scheduling.placement import avoided
+from jobs.scheduling.queue import Phase
 from jobs.scheduling.types import Reservation, Running, Waiting
 
 NEVER = float("inf")

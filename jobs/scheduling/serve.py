@@ -7,7 +7,7 @@ from types import MappingProxyType
 from typing import Literal
 
 from jobs.scheduling.cluster_state import Host
-from jobs.scheduling.order import Cause, Group, waits_since, walk
+from jobs.scheduling.order import walk
 from jobs.scheduling.placement import Ask, avoided, find_free
 from jobs.scheduling.preemption import (
     STAGES,
@@ -18,6 +18,7 @@ from jobs.scheduling.preemption import (
     find_victims,
     is_coming,
 )
+from jobs.scheduling.queue import Cause, Group, waits_since
 from jobs.scheduling.quota import Caps
 from jobs.scheduling.reservation import NEVER, ends_at, withheld
 from jobs.scheduling.types import Running, Waiting

@@ -181,7 +181,6 @@ class Snapshot:
     type_names: Mapping[int, str] = field(default_factory=dict)  # for the sentences of reasons
     host_names: Mapping[int, str] = field(default_factory=dict)
     business_names: Mapping[int, str] = field(default_factory=dict)
-    region_names: Mapping[int, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -7,9 +7,9 @@ from typing import Literal
 
 from jobs.scheduling.cluster_state import Cluster, Host
 from jobs.scheduling.fair import Accounts
-from jobs.scheduling.order import Group, Line, Queue, waits_since
 from jobs.scheduling.placement import Ask, Size
 from jobs.scheduling.preemption import Preemption, Ranking, is_protected
+from jobs.scheduling.queue import Group, Line, Queue, waits_since
 from jobs.scheduling.reservation import Binder, Binding, Bound, Gathering, ends_at
 from jobs.scheduling.types import (
     Claim,

@@ -9,7 +9,9 @@ from itertools import count, islice
 
 from jobs.scheduling.decide import run, work_on
 from jobs.scheduling.explain import explain
-from jobs.scheduling.order import Group, Line, elastic_turns, walk
+from jobs.scheduling.order import elastic_turns, walk
+from jobs.scheduling.policy import backoff_s
+from jobs.scheduling.queue import Group, Line
 from jobs.scheduling.reservation import ends_at
 from jobs.scheduling.types import Policy, Running, Snapshot, Start, Waiting
 from jobs.scheduling.work import Work
@@ -290,7 +292,7 @@ class _Ahead:
         """Return an evicted task as it waits once more."""
         known = self.waited.get(runner.id) or _as_waiting(runner)
         times = (*runner.evictions, self.now)
-        backoff = min(600.0, self.policy.pull_up_backoff_s * 2 ** (len(times) - 1))
+        backoff = backoff_s(self.policy.pull_up_backoff_s, len(times) - 1)
         return replace(
             known, queued=self.now, ready_at=self.now + backoff, gate="backoff", evictions=times[-10:]
         )

@@ -18,15 +18,14 @@ from jobs.scheduling.cluster_state import Cluster, Host
 from jobs.scheduling.decide import run
 from jobs.scheduling.explain import explain
 from jobs.scheduling.fair import Accounts
-from jobs.scheduling.order import Queue
+from jobs.scheduling.policy import FAILED_AT_ONCE_S, backoff_s
+from jobs.scheduling.queue import Queue
 from jobs.scheduling.quota import Ledger
 from jobs.scheduling.reasons import Reason
 from jobs.scheduling.types import Plan, Quota, Reservation, Snapshot, Waiting
 from jobs.scheduling.work import Work
 from jobs.simulation.job import Attempt, Job, Setup
 
-AT_ONCE_S = 60.0  # a member that fails so soon after its start speaks against its host
-MOST_BACKOFF_S = 600.0
 NEVER = float("inf")
 BAD_CARD = ("broken", "external")
 
@@ -263,7 +262,7 @@ class Simulator:
         if not may:
             job.state, job.ended = else_state, self.now
             return
-        backoff = min(MOST_BACKOFF_S, self.policy.pull_up_backoff_s * 2 ** min(times - 1, 30))
+        backoff = backoff_s(self.policy.pull_up_backoff_s, times - 1)
         job.state, job.queued = "queued", self.now
         self.queue.add(self.waiting(job, ready_at=self.now + backoff), self.now)
 
@@ -332,7 +331,7 @@ class Simulator:
             return
         if report["attempt"] != len(job.attempts):
             return
-        if report["outcome"] == "failed" and self.now - attempt.started <= AT_ONCE_S:
+        if report["outcome"] == "failed" and self.now - attempt.started < FAILED_AT_ONCE_S:
             self._strike(report["host"], job)
         self._tell(job, report["outcome"])
 

@@ -47,7 +47,6 @@ def fleet(waiting: int, *, quota: int = 100, seed: int = 7, now: float = NOW) ->
         type_names={gpu_type: f"G{gpu_type}" for gpu_type in range(1, TYPES + 1)},
         host_names={host: f"h{host}" for host in free},
         business_names={business: f"b{business}" for business in range(1, BUSINESSES + 1)},
-        region_names={region: f"r{region}" for region in range(1, REGIONS + 1)},
     )
 
 

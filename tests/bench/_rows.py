@@ -38,7 +38,8 @@ def _at(seconds: float) -> datetime:
 def _names(snapshot: Snapshot) -> None:
     users = {row.user for row in snapshot.waiting} | {row.user for row in snapshot.running}
     User.objects.bulk_create(User(pk=user, username=f"u{user}") for user in sorted(users))
-    Region.objects.bulk_create(Region(pk=pk, name=name) for pk, name in snapshot.region_names.items())
+    regions = {row.region for row in snapshot.hosts}
+    Region.objects.bulk_create(Region(pk=pk, name=f"r{pk}") for pk in sorted(regions))
     GpuType.objects.bulk_create(GpuType(pk=pk, name=name) for pk, name in snapshot.type_names.items())
     Business.objects.bulk_create(Business(pk=pk, flag=flag) for pk, flag in snapshot.business_names.items())
     Quota.objects.bulk_create(

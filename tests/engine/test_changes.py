@@ -9,7 +9,7 @@ from django.db import connection, transaction
 from django.utils import timezone
 
 from cluster import inventory, sync
-from cluster.models import Card, CardLease, GpuType, Host, Instance, Region
+from cluster.models import Card, CardLease, GpuType, Host, Instance
 from cluster.reports import CardReport, Report
 from jobs import lifecycle, services
 from jobs.engine import changes, lease, passes
@@ -97,7 +97,6 @@ CHANGES: dict[str, Callable[[World], object]] = {
     "a card mended or broken": lambda world: Card.objects.filter(index=0).update(state="external"),
     "a card given back": lambda world: CardLease.objects.update(released_at=timezone.now()),
     "a type renamed": lambda world: GpuType.objects.update(name="P41"),
-    "a region renamed": lambda world: Region.objects.update(name="GZ"),
     "a business renamed": lambda world: Business.objects.filter(flag="nlp").update(flag="llm"),
     "a new quota": lambda world: world.business("new", P40=1),
     "an edited quota": lambda world: Quota.objects.update(cards=3),

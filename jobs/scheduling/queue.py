@@ -1,0 +1,358 @@
+"""The waiting tasks in groups of one shape, each in the order of its class, kept up to date as they come and go."""
+
+import heapq
+from bisect import bisect_left, insort
+from collections import defaultdict
+from collections.abc import Callable, Hashable, Iterable
+from itertools import chain
+from operator import attrgetter
+from typing import Literal, NamedTuple
+
+from jobs.scheduling.types import Policy, Waiting
+
+Phase = Literal["high", "auto", "elastic"]
+Entry = tuple[float, float, int, Waiting, "Group"]  # two sort keys, the id, the task, its group
+Line = tuple[str, frozenset[int]]
+BY_TIME = ("priority", "submission", "fifo", "fair_share")  # orders whose entries stand by first submission
+TOP_LEVEL = 2  # aging lifts no task above high priority: up there the older goes first
+NEVER = float("inf")
+
+
+class Cause(NamedTuple):
+    """Why a task cannot start, and for whom else that holds in this pass."""
+
+    code: str
+    detail: float = 0  # a task or a time, by the code
+    scope: Literal["group", "owner", "task"] = "group"
+    limit: float = 0.0  # of those it holds for whoever may run at least so long, in seconds
+
+
+class Group:
+    """Waiting tasks of one shape: where one finds no place, none of them does."""
+
+    __slots__ = ("aged", "cause", "entries", "limited", "line", "partly", "phase", "shape", "single", "task")
+
+    def __init__(self, phase: Phase, task: Waiting, shape: Hashable, *, aged: bool) -> None:
+        self.phase = phase
+        self.aged = aged
+        self.shape = shape
+        self.task = task  # the first one seen, for what all of them ask
+        self.line: Line = (phase, frozenset(task.gpu_types))
+        self.entries: list[Entry] = []
+        self.limited = False  # some of them have a time limit
+        self.cause: Cause | None = None  # why the rest of them waits, in the pass at work
+        self.partly: dict[Hashable, Cause] = {}  # the same for some: those of one owner, or (None) of all
+        self.single: dict[int, Cause] = {}  # the same for one task
+
+    def owner(self, task: Waiting) -> Hashable:
+        """Return whose quota or cap counts for the task."""
+        return task.business if self.phase != "elastic" else (task.business, task.user)
+
+    def note(self, task: Waiting, cause: Cause) -> None:
+        """Note why the task waits, for all for whom that holds."""
+        if cause.scope == "task":
+            self.single[task.id] = cause
+        elif cause.scope == "owner":
+            self.partly[self.owner(task)] = cause
+        elif cause.limit:
+            self.partly[None] = cause
+        else:
+            self.cause = cause
+            self.partly = {key: known for key, known in self.partly.items() if not known.limit}
+
+    def why(self, task: Waiting) -> Cause | None:
+        """Return why the task waits, as far as that is known from others of the group."""
+        return self.cause if self.cause is not None else self.why_apart(task)
+
+    def why_apart(self, task: Waiting) -> Cause | None:
+        """Return the same where it is not what all of the group wait for."""
+        if self.partly:
+            length = NEVER if task.time_limit is None else task.time_limit
+            for key in (self.owner(task), None):
+                cause = self.partly.get(key)
+                if cause is not None and length >= cause.limit:
+                    return cause
+        return self.single.get(task.id) if self.single else None
+
+    def forget(self) -> None:
+        """Forget what the last pass noted."""
+        self.cause = None
+        if self.partly:
+            self.partly.clear()
+        if self.single:
+            self.single.clear()
+
+
+def waits_since(task: Waiting) -> float:
+    """Return since when the task could have started."""
+    return task.queued if task.queued > task.ready_at else task.ready_at
+
+
+def is_gated(task: Waiting, now: float) -> bool:
+    """Say whether something other than cards and quota keeps the task from starting."""
+    return task.ready_at > now or task.gate in ("hold", "dependency")
+
+
+Shape = tuple[str, tuple[int, ...], int, int, int | None, frozenset[int], bool, str]
+_shape_of: Callable[[Waiting], Shape] = attrgetter(
+    "wanted", "gpu_types", "host_gpu_num", "host_num", "region", "avoid", "any_type", "needs"
+)
+
+
+class _Home:
+    """Where the tasks of one shape stand in one phase: the young ones and the aged."""
+
+    __slots__ = ("_groups", "ages", "by_time", "order", "phase", "shape")
+
+    def __init__(self, phase: Phase, order: str, shape: Shape, policy: Policy) -> None:
+        self.phase = phase
+        self.order = order
+        self.shape = shape
+        self.by_time = order in BY_TIME  # entries stand by first submission, or in places that others had so
+        self.ages = policy.aging_s > 0 and order not in ("priority", "submission")
+        self._groups: list[Group | None] = [None, None]  # young, aged
+
+    def group(self, task: Waiting, *, aged: bool) -> Group:
+        """Return the group of the task."""
+        group = self._groups[aged]
+        if group is None:
+            group = self._groups[aged] = Group(self.phase, task, self.shape, aged=aged)
+        return group
+
+    @property
+    def groups(self) -> list[Group]:
+        """Return those that have or had tasks, the young before the aged."""
+        return [group for group in self._groups if group is not None]
+
+
+class Queue:
+    """All waiting tasks, filed by what they ask; kept up to date by add, remove and advance."""
+
+    def __init__(self, policy: Policy) -> None:
+        self.policy = policy
+        self.tasks: dict[int, Waiting] = {}
+        self.gated: dict[int, Waiting] = {}
+        self.groups: dict[Hashable, Group] = {}
+        self.users: dict[tuple[int, int], list[Entry]] = defaultdict(list)  # what fair share orders
+        self._homes: dict[Shape, tuple[_Home, ...]] = {}
+        self._high: list[Entry] = []  # high tasks by first submission, where priorities order them
+        # business → high tasks by priority
+        self._levels: dict[int, list[int]] = defaultdict(lambda: [0, 0, 0])
+        self._filed_at = float("-inf")  # the latest instant that the tasks were filed for
+        self._ranked: set[int] = set()  # businesses whose entries may stand in places of others
+        self._edges: list[tuple[float, int]] | None = []  # heap: when a task leaves its gate or becomes aged
+
+    @classmethod
+    def of(cls, waiting: Iterable[Waiting], policy: Policy, now: float) -> "Queue":
+        """Return the queue of a snapshot."""
+        queue = cls(policy)
+        queue._edges = None  # made when time goes on: most queues are used for one instant only
+        in_time = sorted(sorted(waiting, key=attrgetter("id")), key=attrgetter("submitted"))
+        queue._file(in_time, now, list.append)
+        for home in chain.from_iterable(queue._homes.values()):
+            if not home.by_time:
+                for group in home.groups:
+                    group.entries.sort()
+        return queue
+
+    def take_apart(self) -> None:
+        """Let go of everything: entries and groups name each other, and only the collector would free them."""
+        for group in self.groups.values():
+            group.entries.clear()
+
+    def add(self, task: Waiting, now: float) -> None:
+        """File one more task."""
+        self._file([task], now, insort)
+
+    def remove(self, task_id: int) -> None:
+        """Take the task out of the queue: it started or ended."""
+        task = self.tasks.pop(task_id)
+        if task.wanted == "high":
+            self._levels[task.business][task.priority] -= 1
+        if self.gated.pop(task_id, None):
+            return
+        for home in self._homes[_shape_of(task)]:
+            for group in home.groups:
+                entry = _entry("submission" if group.aged else home.order, task, group)
+                _drop(group.entries, entry)
+                if home.order == "priority":
+                    _drop(self._high, entry)
+                if not group.entries:
+                    self.groups.pop((group.phase, group.aged, group.shape), None)
+            mine = self.users.get((task.business, task.user)) if home.order == "fair_share" else None
+            if mine is not None:
+                _drop(mine, entry)
+                if not mine:
+                    del self.users[task.business, task.user]
+
+    def advance(self, now: float) -> None:
+        """File anew whoever left a gate or became aged since, and forget what the last pass noted."""
+        due = {}  # once each: an edge of an earlier wait may fall on the same instant
+        if self._edges is None and now > self._filed_at:
+            edges = ((self._edge(task_id), task_id) for task_id in self.tasks)
+            self._edges = [edge for edge in edges if self._filed_at < edge[0] < NEVER]
+            heapq.heapify(self._edges)
+        while self._edges and self._edges[0][0] <= now:
+            edge, task_id = heapq.heappop(self._edges)
+            if self._edge(task_id) == edge:
+                due[task_id] = self.tasks[task_id]
+        for task_id in due:
+            self.remove(task_id)
+        self._file(due.values(), now, insort)
+        for group in self.groups.values():
+            group.forget()
+
+    def next_edge(self) -> float:
+        """Return when time alone changes the order next."""
+        if self._edges is None:
+            return min(self._first_gate(), self._first_aged())
+        while self._edges and self._edge(self._edges[0][1]) != self._edges[0][0]:
+            heapq.heappop(self._edges)
+        return self._edges[0][0] if self._edges else NEVER
+
+    def _first_gate(self) -> float:
+        return min(
+            (task.ready_at for task in self.gated.values() if task.ready_at > self._filed_at), default=NEVER
+        )
+
+    def _first_aged(self) -> float:
+        """Return when the first task becomes aged; none of a group waits since before the first was submitted."""
+        first = NEVER
+        for home in chain.from_iterable(self._homes.values()):
+            for group in home.groups if home.ages else ():
+                for entry in () if group.aged else group.entries:
+                    if home.by_time and entry[0] >= first:
+                        break
+                    first = min(first, waits_since(entry[3]))
+        return first + self.policy.aging_s
+
+    def of_phase(self, phase: Phase) -> list[Group]:
+        """Return the groups that a phase of the pass tries."""
+        return [group for group in self.groups.values() if group.phase == phase]
+
+    def _edge(self, task_id: int) -> float:
+        """Return when the task leaves its gate or becomes aged; NEVER where it does neither or waits no more."""
+        task = self.tasks.get(task_id)
+        if task is None:
+            return NEVER
+        if task_id in self.gated:
+            return task.ready_at
+        ages = any(home.ages for home in self._homes[_shape_of(task)])
+        return waits_since(task) + self.policy.aging_s if ages else NEVER
+
+    def _file(self, tasks: Iterable[Waiting], now: float, put: Callable[[list[Entry], Entry], None]) -> None:
+        """Put the tasks where they belong now, and note when that changes."""
+        aging_s, homes, users = self.policy.aging_s, self._homes, self.users
+        self._filed_at = now
+        for task in tasks:
+            task_id = task.id
+            self.tasks[task_id] = task
+            shape = _shape_of(task)
+            if shape[0] == "high":
+                self._levels[task.business][task.priority] += 1
+            if (task.gate or task.ready_at > now) and is_gated(task, now):
+                self.gated[task_id] = task
+                self._put_edge(task.ready_at, task_id)
+                continue
+            for home in homes.get(shape) or self._open_homes(shape, task):
+                order, aged = home.order, False
+                if home.ages:
+                    edge = (task.queued if task.queued > task.ready_at else task.ready_at) + aging_s
+                    aged = now >= edge
+                    if self._edges is not None:
+                        self._put_edge(edge, task_id)
+                group = home.group(task, aged=aged)
+                if not group.entries:
+                    self.groups[group.phase, aged, shape] = group
+                    group.limited = False
+                    group.forget()
+                if task.time_limit is not None:
+                    group.limited = True
+                if aged or home.by_time:
+                    entry: Entry = (task.submitted, task_id, task_id, task, group)
+                else:
+                    entry = _entry(order, task, group)
+                put(group.entries, entry)
+                if order == "priority":
+                    put(self._high, entry)
+                elif order == "fair_share" and not aged:
+                    put(users[task.business, task.user], entry)
+
+    def _put_edge(self, edge: float, task_id: int) -> None:
+        if self._edges is not None and edge > self._filed_at:
+            heapq.heappush(self._edges, (edge, task_id))
+
+    def _open_homes(self, shape: "Shape", task: Waiting) -> "tuple[_Home, ...]":
+        """Return where tasks of a shape that was not seen before stand, by phase."""
+        elastic: tuple[Phase, str] = ("elastic", self.policy.elastic_order)
+        phases: dict[str, tuple[tuple[Phase, str], ...]] = {
+            "high": (("high", self.policy.high_order),),
+            "elastic": (elastic,),
+            "auto": (("auto", "submission"), elastic),
+        }
+        found = tuple(_Home(phase, order, shape, self.policy) for phase, order in phases[task.wanted])
+        self._homes[shape] = found
+        return found
+
+    def rank_priorities(self, now: float) -> float:
+        """Let priorities and aging order the tasks of each business; return when that changes.
+
+        The places in line stay the business's own: its tasks take them by level, then by time, so that a
+        priority passes no other business.
+        """
+        if self.policy.high_order != "priority":
+            return NEVER
+        mixed = {b for b, counts in self._levels.items() if sum(n > 0 for n in counts) > 1}
+        touched = mixed | self._ranked
+        self._ranked = mixed
+        if not touched:
+            return NEVER
+        levels: dict[int, tuple[list[Entry], list[Entry], list[Entry]]] = {b: ([], [], []) for b in mixed}
+        change = NEVER
+        for entry in self._high:
+            task = entry[3]
+            if task.business in levels:
+                level, until = self._level(task, now)
+                change = min(change, until)
+                levels[task.business][level].append(entry)
+        ranked = {b: chain(high, medium, low) for b, (low, medium, high) in levels.items()}
+        for group in self.of_phase("high"):
+            group.entries = []
+        for place in self._high:
+            business = place[3].business
+            _, _, task_id, task, group = next(ranked[business]) if business in ranked else place
+            group.entries.append((place[0], place[1], task_id, task, group))
+        return change
+
+    def _level(self, task: Waiting, now: float) -> tuple[int, float]:
+        """Return the task's priority with what waiting added to it, and when it gains the next level."""
+        aging_s, level = self.policy.aging_s, task.priority
+        if aging_s <= 0 or level >= TOP_LEVEL:
+            return level, NEVER
+        since = task.queued if task.queued > task.ready_at else task.ready_at
+        gained = int((now - since) // aging_s)
+        if level + gained >= TOP_LEVEL:
+            return TOP_LEVEL, NEVER
+        return level + gained, since + (gained + 1) * aging_s
+
+
+def _entry(order: str, task: Waiting, group: Group) -> Entry:
+    if order == "shortest_first":
+        length = task.duration if task.duration is not None else task.time_limit
+        return (NEVER if length is None else length, task.submitted, task.id, task, group)
+    if order == "round_robin":
+        return (task.queued, task.submitted, task.id, task, group)
+    return (task.submitted, task.id, task.id, task, group)
+
+
+def _drop(entries: list[Entry], entry: Entry) -> None:
+    """Take the task's entry out, where there is one: it may stand in the place of another."""
+    task = entry[3]
+    place = bisect_left(entries, entry[:3])
+    if place < len(entries) and entries[place][3] is task:
+        del entries[place]
+        return
+    for place, other in enumerate(entries):
+        if other[3] is task:
+            del entries[place]
+            return
