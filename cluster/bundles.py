@@ -13,6 +13,7 @@ from uuid import uuid4
 
 from django.conf import settings
 
+from cluster import logs
 from cluster.agent.bundle import Limits, Unsafe, inspect
 
 __all__ = [
@@ -83,6 +84,8 @@ def _write(draft: Path, digest: str, read: Callable[[int], bytes], most: int) ->
             size += len(part)
             if size > most:
                 raise TooLarge
+            if not logs.has_room(draft.parent):
+                raise NoSpace
             found.update(part)
             file.write(part)
         if found.hexdigest() != digest:

@@ -18,6 +18,7 @@ from django.urls import resolve
 
 log = logging.getLogger(__name__)
 PREFIX = "/api/agent/"
+UPLOADS = "/api/v1/uploads/"
 
 Message = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[Message]]
@@ -32,9 +33,29 @@ def before(application: Application) -> Application:
         if scope["type"] == "http" and scope["path"].startswith(PREFIX):
             await _serve(scope, receive, send)
         else:
-            await application(scope, receive, send)
+            bounded = _bounded(scope["path"], receive) if scope["type"] == "http" else receive
+            await application(scope, bounded, send)
 
     return route
+
+
+def _bounded(path: str, receive: Receive) -> Receive:
+    """Return `receive` with the body cut just beyond what any view takes: Django writes all of it to the disk first."""
+    is_upload = path.startswith(UPLOADS)
+    left = (settings.UPLOAD_MIB * 2**20 if is_upload else settings.DATA_UPLOAD_MAX_MEMORY_SIZE) + 1
+
+    async def bounded() -> Message:
+        nonlocal left
+        message = await receive()
+        while message["type"] == "http.request" and not left:
+            message = await receive()
+        if message["type"] != "http.request":
+            return message
+        body = message.get("body", b"")[:left]
+        left = left - len(body) if message.get("more_body") else 0
+        return {**message, "body": body, "more_body": left > 0}
+
+    return bounded
 
 
 async def _serve(scope: Message, receive: Receive, send: Send) -> None:

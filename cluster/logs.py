@@ -44,9 +44,9 @@ def path_of(instance: uuid.UUID) -> Path:
     return Path(settings.TASK_LOG_DIR) / instance.hex[:2] / f"{instance}.log"
 
 
-def has_room() -> bool:
-    """Return whether logs may grow: where the disk is nearly full, none does."""
-    folder = Path(settings.TASK_LOG_DIR)
+def has_room(folder: Path | None = None) -> bool:
+    """Return whether `folder`, by default that of logs, may grow: where its disk is nearly full, none does."""
+    folder = folder or Path(settings.TASK_LOG_DIR)
     while not folder.exists():
         folder = folder.parent
     disk = os.statvfs(folder)

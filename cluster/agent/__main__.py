@@ -39,13 +39,26 @@ def lock(folder: Path) -> int:
 
 async def join(options: argparse.Namespace) -> None:
     """Register this host, unless it is registered already, and keep how; raises Away or NotAdmitted."""
-    token = sys.stdin.readline() if options.token == "-" else options.token
+    token = (sys.stdin.readline() if options.token == "-" else options.token).strip()
+    if not token:
+        raise NotAdmitted("The join token is blank.")
+    membership = _membership(options, join_token=token)
+    before = membership.registered_as()
+    address = options.address or own_address(options.url)
+    new = before is None
     async with Link(options.url, options.ca) as link:
-        membership = _membership(options, join_token=token.strip())
-        if membership.token() is None:
-            await membership.register(link, options.address or own_address(options.url))
+        if new:
+            await membership.register(link, address)
+        elif before == (options.name, options.url):
+            with contextlib.suppress(Away, NotAdmitted):  # as a rule its name is taken, by itself
+                await membership.register(link, address)
+                new = True  # an operator had freed the name
     given.keep(options)
-    print(f"{options.name} has joined {options.url}. Start the service, or: taiji-agent run")
+    if new:
+        print(f"{options.name} has joined {options.url}. Start the service, or: taiji-agent run")
+    else:
+        was = " at ".join(before or ())
+        print(f"This host had joined before, as {was}: its options are changed, nothing is registered.")
 
 
 async def serve(options: argparse.Namespace, user: str) -> None:

@@ -24,7 +24,10 @@ class Courier:
         self._cap = cap
 
     async def bring(self, token: str, digest: str) -> dict[str, Any]:
-        """Return what to tell those who wait for `digest`: {"bundle": path} or {"fault": sentence}; raises Away."""
+        """Return what to tell those who wait for `digest`; raises Away.
+
+        {"bundle": path}, or {"fault": sentence} with a "cause" of protocol.CAUSES.
+        """
         path = self._folder / f"{digest}.tar.gz"
         try:
             if not path.exists():
@@ -33,11 +36,12 @@ class Courier:
         except Refused as fault:
             if fault.status == 401:  # of this host, not of this code
                 raise Away(str(fault)) from fault
-            return {"fault": f"The platform does not hand out the code: {fault}"}
+            return {"fault": f"The platform does not hand out the code: {fault}", "cause": "code"}
         except ValueError as fault:
-            return {"fault": str(fault)}
+            return {"fault": str(fault), "cause": "code_away"}
         except OSError as error:
-            return {"fault": f"The code could not be kept on this host: {error.strerror or error}."}
+            sentence = f"The code could not be kept on this host: {error.strerror or error}."
+            return {"fault": sentence, "cause": "code_away"}
         return {"bundle": str(path)}
 
     async def _fetch(self, token: str, digest: str, path: Path) -> None:

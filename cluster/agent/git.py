@@ -26,22 +26,34 @@ SETTINGS = (
     "advice.detachedHead=false",
     "submodule.recurse=false",
 )
-# What git says, in English, and what is meant; the first that fits. `{place}` is the address.
+# What git says, in English, what is meant, and the cause of protocol.CAUSES; the first that fits.
+# `{place}` is the address.
 MEANINGS = (
     (
         r"No space left on device|Disk quota exceeded|file write error|File too large",
         "The disk is full: {said}",
+        "code_away",
     ),
-    (r"terminal prompts disabled", "{place} asks for a token: give private_token."),
+    (r"terminal prompts disabled", "{place} asks for a token: give private_token.", "code"),
     (
         r"Authentication failed|HTTP Basic: Access denied|error: (401|403)|status code 403",
         "{place} refuses the token, or has no such project for it.",
+        "code",
     ),
-    (r"not found|error: 404|unable to update url base from redirection", "There is no project at {place}."),
-    (r"transport '.*' not allowed|Unsupported|not allowed", "{place} is not an address that may be used."),
+    (
+        r"not found|error: 404|unable to update url base from redirection",
+        "There is no project at {place}.",
+        "code",
+    ),
+    (
+        r"transport '.*' not allowed|Unsupported|not allowed",
+        "{place} is not an address that may be used.",
+        "code",
+    ),
     (
         r"Could not resolve|Failed to connect|Couldn't connect|timed out|Connection|SSL|TLS|certificate",
         "{place} cannot be reached: {said}",
+        "code_away",
     ),
 )
 
@@ -137,10 +149,10 @@ class Git:
     def _meaning(self, fault: Failed) -> CannotStart:
         said = str(fault)
         if said == "git: not found":
-            return CannotStart("This host has no git.", "code")
+            return CannotStart("This host has no git.", "code_away")
         lines = [line for line in said.splitlines() if re.match(r"(fatal|error|remote):", line)]
         last = (lines or said.splitlines() or ["nothing"])[-1][:200]
-        for pattern, meaning in MEANINGS:
+        for pattern, meaning, cause in MEANINGS:
             if re.search(pattern, said, re.IGNORECASE):
-                return CannotStart(meaning.format(place=self.url, said=last), "code")
+                return CannotStart(meaning.format(place=self.url, said=last), cause)
         return CannotStart(f"git could not fetch {self.url}: {last}", "code")

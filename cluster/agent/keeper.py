@@ -104,7 +104,7 @@ class Keeper:
             if self.spec.get("user"):
                 os.chmod(self.folder, 0o711)
                 hand_over(os.path.join(self.folder, records.WORK), self.spec["user"])
-        except OSError as error:
+        except (OSError, RecursionError) as error:  # the second: folders in folders without end
             raise CannotStart(f"The work folder could not be handed over: {reason(error)}.") from error
 
     def wait_for_go(self) -> None:

@@ -53,6 +53,7 @@ class Kept:
         self.wants = ""  # the digest of the code that its keeper waits for
         self.told: dict[str, Any] = {}  # what its keeper was told
         self._said = (self.phase, self.lost, self.commit)
+        self._unread = ""  # why its records cannot be read
         self._claim: dict[str, Any] | None = None
         self._spawned: int | None = None
         self._spawn_ended = False
@@ -67,7 +68,8 @@ class Kept:
         """What is known of it, for deciding what to do."""
         if self.exit is not None:
             return Seen.GONE
-        return Seen.PREPARED if self._claim is None and self._spawned is None else Seen.LIVE
+        known = self._claim is not None or self._spawned is not None or self._unread or self.lost
+        return Seen.LIVE if known else Seen.PREPARED
 
     @property
     def failed(self) -> bool:
@@ -91,11 +93,23 @@ class Kept:
         }
 
     def look(self, boot: str) -> bool:
-        """Read where the instance stands, the host running since `boot`; return whether it moved."""
+        """Read where the instance stands, the host running since `boot`; return whether it moved.
+
+        What cannot be read leaves it as it was: it harms no other instance, and an unknown is not an end.
+        """
         if self.exit is None:
-            self._look(boot)
+            self._look_or_say(boot)
         before, self._said = self._said, (self.phase, self.lost, self.commit)
         return before != self._said
+
+    def _look_or_say(self, boot: str) -> None:
+        try:
+            self._look(boot)
+            self._unread = ""
+        except OSError as error:
+            if self._unread != str(error):
+                self._unread = str(error)
+                log.warning("Nobody knows how %s stands: %s.", self.id, error)
 
     def _look(self, boot: str) -> None:
         folder = str(self.folder)
@@ -229,6 +243,11 @@ class Kept:
             log.warning("%s cannot be told: %s", self.folder, error.strerror or error)
             return
         self.told |= words
+
+    def find_lost(self) -> bool:
+        """Take it for lost if it runs although its records are gone; return whether it does."""
+        self.lost = bool(self._leftovers())
+        return self.lost
 
     def void(self, detail: str, by_itself: bool) -> None:
         """Record that the instance never started, unless a keeper was faster."""

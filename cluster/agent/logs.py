@@ -1,5 +1,6 @@
 """Send what instances print to the platform, promptly and without ever holding up anything else."""
 
+import contextlib
 import logging
 import os
 import random
@@ -50,13 +51,25 @@ class Tail:
             size = self.path.stat().st_size
         except FileNotFoundError:
             size = 0  # not there yet, or removed by the process that writes it: nothing will ever be to read
+        except OSError:
+            return False  # nobody can know now
         if size < self._size:  # `> /dev/stdout` empties the file: what was sent stays sent
             self._before, self._size = self.sent or 0, 0
         grown = size > self._size
         self._size = size
         if self._before + size > self._cap + SLACK:
-            self._cut()
+            with contextlib.suppress(OSError):  # it may be gone, or be no file, since it was measured
+                self._cut()
         return grown
+
+    def resume(self, sent: int) -> None:
+        """Go on behind what the platform has; where that is more than is here, the log was emptied since.
+
+        How much of the present one came before nobody knows: it is sent twice rather than not at all.
+        """
+        self.sent = sent
+        if self.end < sent:
+            self._before = sent
 
     def read(self) -> bytes:
         """Return the next bytes to send."""
@@ -92,9 +105,9 @@ class Shipper:
     async def _ship(self, token: str, instance: str, tail: Tail) -> None:
         try:
             if tail.sent is None:
-                tail.sent = await self._link.append_log(token, instance, 0, b"")
+                tail.resume(await self._link.append_log(token, instance, 0, b""))
             content = tail.read()
-            tail.sent = await self._link.append_log(token, instance, tail.sent, content)
+            tail.sent = await self._link.append_log(token, instance, tail.sent or 0, content)
         except Refused as fault:
             if fault.status == 401:  # of this host, not of this log
                 self._later(tail, instance, str(fault))

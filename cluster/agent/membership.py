@@ -34,9 +34,18 @@ class Membership:
         except (FileNotFoundError, ValueError, KeyError, TypeError):
             return None
 
+    def registered_as(self) -> tuple[str, str] | None:
+        """Return the name and the platform that the host registered with, or None where it has not."""
+        if self.token() is None:
+            return None
+        record = json.loads(self.path.read_text())
+        return str(record.get("name", "")), str(record.get("url", ""))
+
     async def register(self, link: Link, address: str) -> str:
         """Register the host and keep its token; raises NotAdmitted, or Away when the platform is."""
         join_token = self._join_token()
+        if not (join_token.isascii() and join_token.isprintable()):
+            raise NotAdmitted("This is no join token: it holds characters that none has.")
         try:
             answer = await link.register(join_token, name=self.name, region=self.region, address=address)
             record = {"host": answer["host"], "token": answer["token"], "name": self.name, "url": link.url}
@@ -51,7 +60,9 @@ class Membership:
         if self.join_token:
             return self.join_token
         if self.join_token_file is None:
-            raise NotAdmitted("This host is not registered: give --join-token-file to register it.")
+            raise NotAdmitted(
+                "This host is not registered: join the platform (taiji-agent join), or give --join-token-file."
+            )
         try:
             token = self.join_token_file.read_text().strip()
         except (OSError, UnicodeDecodeError) as error:

@@ -3,6 +3,7 @@
 import contextlib
 import ctypes
 import os
+import re
 import signal
 import time
 from typing import TYPE_CHECKING
@@ -19,6 +20,8 @@ MS_REC, MS_SLAVE = 0x4000, 0x80000
 PR_SET_CHILD_SUBREAPER = 36
 CAP_SYS_ADMIN = 21
 KERNEL, FUSE = "mount.ceph", "ceph-fuse"
+# What a cluster says that knows no such user, secret or path, by both clients.
+REFUSED = "Permission denied|Operation not permitted|No such file"
 MOUNT_S = 30  # how long the kernel tries to reach a cluster
 UNMOUNT_S = 20.0
 
@@ -69,14 +72,16 @@ class Mounts:
         try:
             os.makedirs(target, 0o755, exist_ok=True)
         except OSError as error:
-            raise CannotStart(f"The folder {asked} could not be made: {reason(error)}.", "data") from error
+            raise CannotStart(
+                f"The folder {asked} could not be made: {reason(error)}.", "data_away"
+            ) from error
         return target
 
     def _mount(self, number: int, each: "dict[str, Any]", target: str, steps: Steps) -> None:
         key = os.path.join(self._private, f"key-{number}")
         where = f"{each['addr']}:{each['src']}"
         if "," in key:  # the options of a mount are a list behind commas
-            raise CannotStart(f"The agent's folder {self._folder} has a comma in its name.", "data")
+            raise CannotStart(f"The agent's folder {self._folder} has a comma in its name.", "data_away")
         with open(os.open(key, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
             file.write(each["secret"])
         try:
@@ -86,12 +91,14 @@ class Mounts:
             else:
                 self._mount_by_fuse(each, target, key, steps)
         except Failed as fault:
-            last = (str(fault).splitlines() or ["it said nothing"])[-1][:200]
-            raise CannotStart(f"{where} could not be mounted as {each['name']}: {last}", "data") from fault
+            cause = "data" if re.search(REFUSED, fault.last) else "data_away"
+            raise CannotStart(
+                f"{where} could not be mounted as {each['name']}: {fault.last}", cause
+            ) from fault
         finally:
             os.unlink(key)
         if not os.path.ismount(target):
-            raise CannotStart(f"{where} is not there although its mount ended well.", "data")
+            raise CannotStart(f"{where} is not there although its mount ended well.", "data_away")
 
     def _mount_by_fuse(self, each: "dict[str, Any]", target: str, key: str, steps: Steps) -> None:
         """Start the daemon that is the file system, as nobody's descendant.
@@ -120,7 +127,8 @@ def _own_namespace() -> None:
     if libc.unshare(CLONE_NEWNS) or libc.mount(b"none", b"/", None, MS_REC | MS_SLAVE, None):
         why = os.strerror(ctypes.get_errno())
         raise CannotStart(
-            f"Private ceph can be mounted only by an agent that may mount, such as root's: {why}.", "data"
+            f"Private ceph can be mounted only by an agent that may mount, such as root's: {why}.",
+            "data_away",
         )
 
 

@@ -5,6 +5,7 @@ import ipaddress
 import json
 import os
 import socket
+import ssl
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -164,6 +165,11 @@ def _check(options: argparse.Namespace) -> None:
             f"{options.url} is no https: this host's token and the secrets of tasks would cross the network in "
             "clear. Put TLS before the platform, or allow it with --allow-http."
         )
+    try:
+        if options.ca:
+            ssl.create_default_context(cafile=options.ca)
+    except OSError as error:
+        raise SystemExit(f"The certificates in {options.ca} cannot be used: {error.strerror}.") from error
 
 
 def keep(options: argparse.Namespace) -> None:
@@ -198,8 +204,12 @@ def is_clear(url: str) -> bool:
 
 
 def _url(text: str) -> str:
-    parts = urlsplit(text)
-    if parts.scheme not in {"http", "https"} or not parts.hostname:
+    try:
+        parts = urlsplit(text)
+        right = parts.scheme in {"http", "https"} and parts.hostname and parts.port != 0
+    except ValueError:  # no port, or no address of IPv6
+        right = False
+    if not right:
         raise argparse.ArgumentTypeError(f"{text!r} is not an address such as https://taiji.example.com")
     return text.rstrip("/")
 

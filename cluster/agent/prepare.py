@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from cluster.agent import processes, records
 from cluster.agent.git import Git
 from cluster.agent.mounts import Mounts
-from cluster.agent.steps import Cancelled, Failed, Steps, TooLong
+from cluster.agent.steps import NOT_WRITTEN, Cancelled, Failed, Steps, TooLong
 from cluster.agent.workload import CannotStart, note, reason
 
 if TYPE_CHECKING:  # as in records.py
@@ -75,9 +75,11 @@ class Preparation:
         except Cancelled:
             self._say("stopped before it started")
         except TooLong as late:
-            raise CannotStart(f"The {cause} was not there within {limit_s:.0f} s.", cause) from late
+            raise CannotStart(f"The {cause} was not there within {limit_s:.0f} s.", f"{cause}_away") from late
         except OSError as error:
-            raise CannotStart(f"The {cause} could not be brought: {reason(error)}.", cause) from error
+            raise CannotStart(
+                f"The {cause} could not be brought: {reason(error)}.", f"{cause}_away"
+            ) from error
         finally:
             shutil.rmtree(self._private, ignore_errors=True)
 
@@ -111,8 +113,8 @@ class Preparation:
         try:
             steps.run([*PYTHON, UNPACK, *arguments], self._env)
         except Failed as fault:
-            last = (str(fault).splitlines() or ["it said nothing"])[-1]
-            raise CannotStart(f"The code could not be unpacked: {last}", "code") from fault
+            cause = "code_away" if fault.last.startswith(NOT_WRITTEN) else "code"
+            raise CannotStart(f"The code could not be unpacked: {fault.last}", cause) from fault
         del self.facts["wants"]
         self._record()
 
@@ -121,7 +123,7 @@ class Preparation:
         while True:
             told = records.read(self._folder, records.TOLD) or {}
             if told.get("fault"):
-                raise CannotStart(str(told["fault"]), "code")
+                raise CannotStart(str(told["fault"]), str(told.get("cause") or "code"))
             if told.get(name):
                 return told[name]
             steps.wait()

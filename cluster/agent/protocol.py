@@ -85,14 +85,14 @@ Code
 
     It is brought into the folder where the command starts, for idle members too. A command of "" is the code's
     own ./start.sh, else ./start.py. `follow`: the member waits until `commit` stands there, which is what the
-    first member of the gang reported. What cannot be brought fails the instance with the cause `code`.
+    first member of the gang reported. What cannot be brought fails the instance with the cause `code` or `code_away`.
 
 Data
     {"kind": "ceph", "addr": "MONITOR:PORT,…", "name": USER, "secret": KEY, "src": PATH, "dst": PATH}
 
     Mounted at `dst` before the command starts, with the kernel's client or ceph-fuse, for this instance alone;
     unmounted when it is gone. The platform sends it only to a host that offers it. What cannot be mounted fails
-    the instance with the cause `data`.
+    the instance with the cause `data` or `data_away`.
 
 Container
     {"image": NAME, "user": UID:GID or "" for the one that this host runs tasks as, "memory_mib": int,
@@ -124,8 +124,10 @@ HOST_LOST = "host lost"  # said by the platform, not by the agent
 # What `cause` may say. Other words are taken for none: a newer agent may know more of them.
 CAUSES = {
     "image": "the container image could not be had or used",
-    "code": "the code could not be brought to the host",
-    "data": "the data could not be brought to the host",
+    "code": "the code that the task names cannot be had, by any host",
+    "code_away": "the code may be there, but this host could not get it",
+    "data": "the data that the task names cannot be had, by any host",
+    "data_away": "the data may be there, but this host could not get it",
     "oom": "the kernel ended it because memory ran out",
     "maybe_oom": "it was killed, by nobody we know: probably because memory ran out",
     "card": "a card of it failed",

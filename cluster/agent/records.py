@@ -44,11 +44,14 @@ def exit_record(
 
 
 def read(folder: str, name: str) -> "dict[str, Any] | None":
-    """Return the record `name`, or None where there is none or the host lost power while it was written."""
+    """Return the record `name`, or None where there is none or the host lost power while it was written.
+
+    Raises OSError where nobody can know.
+    """
     try:
         with open(os.path.join(folder, name), "rb") as file:
             record = json.load(file)
-    except (FileNotFoundError, ValueError):
+    except (FileNotFoundError, IsADirectoryError, NotADirectoryError, ValueError):
         return None
     return record if isinstance(record, dict) else None
 

@@ -14,6 +14,7 @@ if TYPE_CHECKING:  # as in records.py
 LOOK_S = 0.05
 WORD_S = 20.0  # between two lines of a step that takes long
 OUTPUT_AT_MOST = 2**16  # bytes of what a program said that are looked at
+NOT_WRITTEN = "It could not be written"  # how bundle.py begins where the fault is the disk's, not the code's
 # Where programs of the system lie, also where the agent was started with less.
 PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 # What a program is started with is inherited: the keeper's would have it ignore SIGINT, SIGHUP and SIGPIPE.
@@ -30,6 +31,11 @@ class TooLong(Exception):
 
 class Failed(Exception):
     """A program ended badly; the message is what it said."""
+
+    @property
+    def last(self) -> str:
+        """Return its last line, not too long for a sentence."""
+        return (str(self).splitlines() or ["it said nothing"])[-1][:200]
 
 
 class Steps:

@@ -5,7 +5,7 @@ import signal
 from typing import TYPE_CHECKING
 
 from cluster.agent import memory, processes, records
-from cluster.agent.steps import find
+from cluster.agent.steps import USUAL, find
 from cluster.agent.workload import CannotStart, hand_over, note, reason, split
 
 if TYPE_CHECKING:  # as in records.py
@@ -13,8 +13,6 @@ if TYPE_CHECKING:  # as in records.py
     from typing import Any
 
 SHELL = "/bin/sh"
-# What a process is started with is inherited: the keeper's would have it ignore SIGINT, SIGHUP and SIGPIPE.
-USUAL = signal.valid_signals() - {signal.SIGKILL, signal.SIGSTOP}
 
 
 class Tree:

@@ -59,10 +59,12 @@ def hand_over(path: str, user: str) -> None:
     if not user or os.geteuid() != 0:
         return
     uid, _, gid = user.partition(":")
-    os.lchown(path, int(uid), int(gid or uid))
-    for folder, folders, files in os.walk(path):
+    owner = int(uid), int(gid or uid)
+    # By handles, and the folder itself last: others of this user could put a link to elsewhere in a folder's place.
+    for _folder, folders, files, handle in os.fwalk(path, topdown=False):
         for name in folders + files:
-            os.lchown(os.path.join(folder, name), int(uid), int(gid or uid))
+            os.chown(name, *owner, dir_fd=handle, follow_symlinks=False)
+    os.chown(path, *owner, follow_symlinks=False)
 
 
 def note(sentence: str) -> None:

@@ -126,7 +126,8 @@ class Workspace:
             if commit := agreed_commit(order):
                 self._kept[order.id].tell(commit=commit)
         for instance in steps.void:
-            self._keep(instance).void(records.STOPPED_EARLY, by_itself=False)
+            if not self._keep(instance).find_lost():  # else the next look buries it
+                self._kept[instance].void(records.STOPPED_EARLY, by_itself=False)
         for instance in steps.start:
             self._start(desired.orders[instance])
         if steps.start or steps.void:

@@ -11,7 +11,8 @@ import pytest
 
 from cluster.agent import processes, records
 from cluster.agent.__main__ import lock
-from cluster.agent.kept import CALL, PYTHON, ROOT
+from cluster.agent.kept import CALL, PYTHON, ROOT, Kept
+from cluster.converge import Seen
 from tests.agent.conftest import Machine, marked, new_id, spec
 
 LOOP = "while :; do sleep 0.05; done"
@@ -160,6 +161,50 @@ def test_a_keeper_told_to_end_before_it_looked_never_starts_the_command(tmp_path
     assert exit_record is not None
     assert (exit_record["by_itself"], exit_record["detail"]) == (False, records.STOPPED_EARLY)
     assert not (folder / records.LOG).exists()
+
+
+def test_a_task_that_spoils_its_records_harms_no_other(machine: Machine) -> None:
+    platform, spoilt, other, unending = machine.platform, new_id(), new_id(), new_id()
+    machine.start()
+    platform.want(other, spec(f"echo up; {LOOP}", cards=[1]))
+    platform.log_has(other, b"up")
+    platform.want(unending, spec("mkdir ../exit.json", cards=[2]))
+    platform.want(spoilt, spec("rm -f ../status.json; mkdir ../status.json; rm ../log; mkdir ../log; exit 4"))
+    assert platform.phase(spoilt, "gone")["exit_code"] == 4
+    machine.end()
+    machine.start()
+    before = len(platform.reports)
+    platform.until(lambda: len(platform.reports) > before)
+    assert platform.phase(other, "running")
+    assert platform.seen(unending)
+
+
+@pytest.mark.parametrize(
+    "spoil", ['rm -rf "$(dirname "$PWD")"', "rm ../claim.json", 'mv "$(dirname "$PWD")" ../../x']
+)
+def test_what_runs_without_records_is_ended_before_it_is_called_gone(machine: Machine, spoil: str) -> None:
+    platform, instance = machine.platform, new_id()
+    machine.start()
+    platform.want(instance, spec(f"{spoil}; echo $$ >$TAIJI_TASK_DIR/spoilt; {LOOP}"))
+    platform.until((machine.storage / "ads/task-1/spoilt").exists)
+    machine.end(signal.SIGKILL)
+    platform.stop(instance)
+    machine.start()
+    assert platform.phase(instance, "gone")
+    assert marked(instance) == []
+
+
+def test_what_nobody_can_read_is_not_thought_to_have_ended(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(_folder: str, _name: str) -> None:
+        raise PermissionError(13, "Permission denied")
+
+    kept = Kept(tmp_path / new_id(), 1000)
+    assert kept.seen is Seen.PREPARED
+    monkeypatch.setattr(records, "read", fail)
+    assert not kept.look(processes.boot_id())
+    assert (kept.seen, kept.exit) == (Seen.LIVE, None)
 
 
 def test_a_host_has_one_agent(machine: Machine) -> None:

@@ -1,11 +1,13 @@
 """What packed code may hold: every trick that leads out of its folder, or fills a disk, is refused."""
 
+import contextlib
 import gzip
 import os
 import stat
 import subprocess
 import sys
 import tarfile
+import time
 from pathlib import Path
 
 import pytest
@@ -79,6 +81,53 @@ def test_a_header_that_would_fill_the_memory_is_refused_before_it_is_read(
     path = written(tmp_path, gzip.compress(header.tobuf(tarfile.GNU_FORMAT) + b"\0" * 2**20))
     with pytest.raises(Unsafe, match="too long"):
         bundle.inspect(path, Limits())
+
+
+HOSTILE_HEADERS = {
+    "digits": b"1" * 2**16,
+    "digits in a value": b"65530 comment=" + b"1" * (65530 - 15) + b"\n",
+    "no end": b"2" * 8 + b" a=b\n",
+    "its own length": b"1 a=b\n",
+    "holes": b"22 GNU.sparse.major=1\n",
+}
+
+
+@pytest.mark.parametrize("kind", [tarfile.XHDTYPE, tarfile.XGLTYPE])
+@pytest.mark.parametrize("trick", HOSTILE_HEADERS)
+def test_a_hostile_header_takes_no_time(trick: str, kind: bytes, tmp_path: Path) -> None:
+    path = written(tmp_path, packed((member("x", kind), HOSTILE_HEADERS[trick]), member("a")))
+    began = time.process_time()
+    with contextlib.nullcontext() if "value" in trick else pytest.raises(Unsafe, match=r"header|holes"):
+        bundle.inspect(path, SMALL)
+    assert time.process_time() - began < 0.5
+
+
+@pytest.mark.parametrize("kind", [tarfile.XHDTYPE, tarfile.XGLTYPE, tarfile.GNUTYPE_LONGNAME])
+def test_headers_to_headers_without_end_are_refused(kind: bytes, tmp_path: Path) -> None:
+    header = (member("x", kind), b"" if kind != tarfile.GNUTYPE_LONGNAME else b"name")
+    with pytest.raises(Unsafe, match="without end"):
+        bundle.inspect(written(tmp_path, packed(*[header] * 3000, member("a"))), Limits())
+
+
+def test_folders_that_only_names_speak_of_count_too(tmp_path: Path) -> None:
+    archive = packed(*(member(f"{number}/b/c") for number in range(3)))
+    bundle.inspect(written(tmp_path, archive), Limits(files=9))
+    with pytest.raises(Unsafe, match="the most"):
+        bundle.inspect(written(tmp_path, archive), Limits(files=8))
+
+
+def test_an_extended_header_says_names_and_size(tmp_path: Path) -> None:
+    link = "l" * 200
+    archive = packed(
+        (member("x", tarfile.XHDTYPE), b"12 path=\xe6\x9d\x83\n10 size=3\n10 a=\n=\n\n\n"),
+        (member("short"), b"abc"),
+        member("link", LINK, linkname=link),
+    )
+    folder = tmp_path / "work"
+    folder.mkdir()
+    bundle.unpack(written(tmp_path, archive), str(folder), Limits())
+    assert (folder / "权").read_bytes() == b"abc"
+    assert os.readlink(folder / "link") == link
 
 
 def test_a_bomb_is_given_up_when_it_is_over_the_limit_not_when_it_is_unpacked(tmp_path: Path) -> None:

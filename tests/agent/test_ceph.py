@@ -231,7 +231,7 @@ def test_a_host_without_a_client_offers_no_ceph_and_says_why_it_cannot_mount(
     platform, instance = host.platform, new_id()
     platform.want(instance, spec("echo no", data=[ceph(tmp_path / "x")]))
     gone = platform.phase(instance, "gone")
-    assert (gone["exit_code"], gone["cause"]) == (None, "data")
+    assert (gone["exit_code"], gone["cause"]) == (None, "data_away")
     expected = "ceph-fuse: not found" if MAY_MOUNT else "only by an agent that may mount"
     assert expected in gone["detail"]
     assert platform.reports[-1]["offers"] == ["process"]

@@ -111,11 +111,10 @@ def test_code_that_the_platform_does_not_have_or_that_arrives_damaged_is_told(pl
         instance = new_id()
         platform.want(instance, spec("", code=upload(archive)))
         gone = platform.phase(instance, "gone")
-        assert gone["cause"] == "code"
-        found.append(gone["detail"])
+        found.append((gone["cause"], gone["detail"]))
     assert found == [
-        "The platform does not hand out the code: There is no such code.",
-        "The code arrived damaged: it is not what its digest says.",
+        ("code", "The platform does not hand out the code: There is no such code."),
+        ("code_away", "The code arrived damaged: it is not what its digest says."),
     ]
 
 
@@ -132,7 +131,7 @@ def test_code_that_never_comes_is_given_up_when_its_time_is_over(platform: Platf
     instance = new_id()
     platform.want(instance, spec("", code=upload(archive), prepare_s=1))
     gone = platform.phase(instance, "gone")
-    assert (gone["cause"], gone["detail"]) == ("code", "The code was not there within 1 s.")
+    assert (gone["cause"], gone["detail"]) == ("code_away", "The code was not there within 1 s.")
     assert marked(instance) == []
 
 

@@ -64,6 +64,15 @@ def test_a_branch_a_tag_a_commit_and_the_beginning_of_one_are_found(
     assert found == [on_branch, first, first, first]
 
 
+def test_a_tag_whose_name_looks_like_a_commit_is_none(platform: Platform, git_host: GitHost) -> None:
+    project = git_host.project("vision/named")
+    first = project.commit(start_sh=START)
+    name = "beef" if not first.startswith("beef") else "cafe"
+    git(project.path, "tag", name, first)
+    _, gone = ended(platform, project.url, commit=name)
+    assert (gone["cause"], gone["detail"]) == ("code", f"There is no commit {name} at {project.url}.")
+
+
 @pytest.mark.parametrize(
     ("code", "said"),
     [
@@ -138,7 +147,7 @@ def test_a_project_or_a_host_that_is_not_there_is_told(platform: Platform, git_h
     _, gone = ended(platform, missing)
     assert (gone["cause"], gone["detail"]) == ("code", f"There is no project at {missing}.")
     _, gone = ended(platform, "http://127.0.0.1:9/a/b.git")
-    assert gone["cause"] == "code"
+    assert gone["cause"] == "code_away"
     assert gone["detail"].startswith("http://127.0.0.1:9/a/b.git cannot be reached: ")
 
 
@@ -208,7 +217,7 @@ def test_git_that_takes_too_long_is_given_up(platform: Platform, git_host: GitHo
     instance = new_id()
     platform.want(instance, spec("", code={"kind": "git", "url": project.url}, prepare_s=1))
     gone = platform.phase(instance, "gone")
-    assert (gone["cause"], gone["detail"]) == ("code", "The code was not there within 1 s.")
+    assert (gone["cause"], gone["detail"]) == ("code_away", "The code was not there within 1 s.")
     assert marked(instance) == []
 
 

@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from ipaddress import ip_address
 from pathlib import Path
+from typing import Any
 
 import pytest
 from cryptography import x509
@@ -22,6 +23,7 @@ from cryptography.x509.oid import NameOID
 
 from cluster.agent import users
 from cluster.agent.options import arguments, complete, is_clear
+from cluster.agent.workload import hand_over
 from tests.agent.conftest import ROOT, Machine, marked, new_id, spec, stand_in
 from tests.agent.platform import JOIN, Platform
 
@@ -90,6 +92,7 @@ def test_one_line_joins_and_the_service_needs_no_more(machine: Machine) -> None:
     assert JOIN not in (state / "options.json").read_text()
     again = taiji_agent(*line, "--storage", str(machine.storage), *AS_ROOT)
     assert (again.returncode, len(platform.registered)) == (0, 1)
+    assert "as h7 at http://127.0.0.1" in again.stdout
     service = [sys.executable, "-m", "cluster.agent", "run", "--state", str(state), "--simulate", "P40:1"]
     with subprocess.Popen(service, cwd=ROOT) as agent:
         instance = new_id()
@@ -97,6 +100,70 @@ def test_one_line_joins_and_the_service_needs_no_more(machine: Machine) -> None:
         assert platform.phase(instance, "gone")["exit_code"] == 0
         agent.terminate()
         assert agent.wait(10) == 0
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can hand anything over")
+def test_what_is_handed_over_never_leads_elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    elsewhere, work = tmp_path / "elsewhere", tmp_path / "work"
+    for folder in (elsewhere / "etc", work / "a/etc", work / "a/first"):
+        folder.mkdir(parents=True)
+    (elsewhere / "etc/shadow").touch()
+    (work / "a/file").touch()
+    chown = os.chown
+
+    def swap(*arguments: Any, **named: Any) -> None:
+        """Do what a process of the task's user would like to do between any two steps."""
+        chown(*arguments, **named)
+        if work.stat().st_uid == 0 and not (work / "a").is_symlink() and (work / "a/file").stat().st_uid:
+            (work / "a").rename(work / "b")
+            (work / "a").symlink_to(elsewhere)
+
+    monkeypatch.setattr(os, "chown", swap)
+    hand_over(str(work), "4242:4243")
+    assert (work / "b/file").stat().st_uid == work.stat().st_uid == 4242
+    assert {path.stat().st_uid for path in (elsewhere, elsewhere / "etc", elsewhere / "etc/shadow")} == {0}
+
+
+def test_joining_again_registers_only_a_name_that_was_freed(machine: Machine) -> None:
+    platform = machine.platform
+    line = ["join", platform.url, "--token", JOIN, "--name", "h7", "--state", str(machine.state)]
+    line += ["--storage", str(machine.storage), *AS_ROOT]
+    assert "h7 has joined" in taiji_agent(*line).stdout
+    kept = (machine.state / "host.json").read_text()
+    other = taiji_agent(*line, "--name", "h8")
+    assert (other.returncode, len(platform.registered)) == (0, 1)
+    assert other.stdout.startswith(f"This host had joined before, as h7 at {platform.url}: ")
+    assert (machine.state / "host.json").read_text() == kept
+    platform.registered.clear()
+    platform.tokens.clear()
+    assert "h7 has joined" in taiji_agent(*line).stdout
+    assert [known["name"] for known in platform.registered] == ["h7"]
+
+
+def test_what_is_no_join_token_is_told(machine: Machine) -> None:
+    places = ["--state", str(machine.state), "--storage", str(machine.storage), *AS_ROOT]
+    for token, said in (("", "The join token is blank."), ("\u201cx\u201d", "This is no join token")):
+        done = taiji_agent("join", machine.platform.url, "--token", token, *places)
+        assert (done.returncode, done.stderr.startswith(said)) == (1, True), done.stderr
+
+
+def test_certificates_that_cannot_be_read_are_named(machine: Machine) -> None:
+    places = ["--state", str(machine.state), "--storage", str(machine.storage), *AS_ROOT]
+    for file in (machine.join, machine.state / "nothing"):
+        done = taiji_agent("join", "https://localhost:1", "--token", JOIN, "--ca", str(file), *places)
+        assert done.returncode == 1
+        assert done.stderr.startswith(f"The certificates in {file} cannot be used: ")
+
+
+@pytest.mark.parametrize(
+    "url", ["http://[::1", "https://localhost:99999", "https://localhost:x", "https://:1"]
+)
+def test_an_address_that_is_none_is_refused_also_in_the_environment(
+    url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TAIJI_AGENT_URL", url)
+    with pytest.raises(SystemExit, match="is not an address such as"):
+        complete(arguments().parse_args(["run", "--state", str(tmp_path), "--storage", str(tmp_path)]))
 
 
 def test_the_token_can_come_where_nobody_sees_it(machine: Machine) -> None:

@@ -78,6 +78,16 @@ def test_a_log_that_its_process_emptied_goes_on_behind_what_was_sent(tmp_path: P
     assert (tail.sent, tail.end) == (10, 10)
 
 
+def test_a_log_that_was_emptied_while_no_agent_looked_loses_nothing(tmp_path: Path) -> None:
+    path = tmp_path / "log"
+    path.write_bytes(b"new")
+    tail = Tail(path, cap=1000)
+    tail.measure()
+    tail.resume(7)
+    assert drain(tail) == b"new"
+    assert (tail.sent, tail.end) == (10, 10)
+
+
 def test_a_line_is_at_the_platform_well_within_a_second(host: Machine) -> None:
     platform, instance = host.platform, new_id()
     platform.want(instance, spec("echo up; sleep 0.5; date +%s.%N; sleep 5"))

@@ -14,7 +14,7 @@ from django.utils import timezone
 from pytest_django import Settings
 from pytest_django.live_server_helper import LiveServer
 
-from cluster import bundles
+from cluster import bundles, logs
 from cluster.models import Host
 from jobs import uploads
 from jobs.client.pack import pack
@@ -108,6 +108,13 @@ def test_a_business_has_so_much_and_no_more(ann: Caller, settings: Settings) -> 
     settings.UPLOADS_MIB = 0
     answer = put(ann, code(a="another"))
     assert (answer.status_code, errors(answer)) == (413, {"": "uploads_full"})
+
+
+def test_the_last_of_a_disk_is_left_to_the_database(ann: Caller, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(logs, "SPARED", 2**62)
+    answer = put(ann)
+    assert (answer.status_code, errors(answer)) == (507, {"": "disk_full"})
+    assert Upload.objects.count() == 0
 
 
 def test_a_full_disk_answers_507_and_keeps_nothing(ann: Caller, monkeypatch: pytest.MonkeyPatch) -> None:

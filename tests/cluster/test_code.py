@@ -76,7 +76,9 @@ def test_code_that_no_live_instance_of_the_host_needs_is_not_handed_out(agent: A
     wants(world.host("h2", 1))
     assert get(agent, DIGEST)[0] == 404  # another host's
     gone = wants(agent.host)
-    Instance.objects.filter(pk=gone.pk).update(phase="gone")
+    Instance.objects.filter(pk=gone.pk).update(wanted=False)  # on its way out
+    assert get(agent, DIGEST)[0] == 404
+    Instance.objects.filter(pk=gone.pk).update(phase="gone", wanted=True)
     assert get(agent, DIGEST)[0] == 404
     assert get(None, DIGEST)[0] == 401
     assert get(agent, "..%2f..%2fsecrets.json")[0] == 404

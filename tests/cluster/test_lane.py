@@ -134,3 +134,26 @@ def test_who_hangs_up_before_the_end_of_its_body_is_not_answered(db: None) -> No
         assert opened.output_queue.empty()
 
     async_to_sync(story)()
+
+
+@pytest.mark.parametrize(
+    ("path", "most"), [("/api/v1/tasks/", 10), ("/login/", 10), ("/api/v1/uploads/x/", 2**20)]
+)
+def test_elsewhere_a_body_is_cut_just_beyond_what_is_taken(path: str, most: int, settings: Settings) -> None:
+    settings.DATA_UPLOAD_MAX_MEMORY_SIZE, settings.UPLOAD_MIB = 10, 1
+    taken: list[Any] = []
+
+    async def take(_scope: Any, receive: Any, _send: Any) -> None:
+        taken.extend([await receive() for _ in range(3)])
+
+    part = b"x" * (most // 2 + 2)
+    came = [{"type": "http.request", "body": part, "more_body": True} for _ in range(5)]
+    came.append({"type": "http.disconnect"})
+
+    async def receive() -> Any:
+        return came.pop(0)
+
+    async_to_sync(lane.before(take))({"type": "http", "path": path}, receive, None)
+    assert [len(message.get("body", b"")) for message in taken] == [len(part), most + 1 - len(part), 0]
+    assert [message.get("more_body") for message in taken] == [True, False, None]
+    assert taken[2]["type"] == "http.disconnect"
