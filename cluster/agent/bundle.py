@@ -64,6 +64,8 @@ class _Info(tarfile.TarInfo):
             following.name = fields.get("path", following.name).rstrip("/")
             following.linkname = fields.get("linkpath", following.linkname)
             if "size" in fields and following.type in PLAIN:
+                if not fields["size"].isdigit():
+                    raise Unsafe("A header in the archive tells a size that is no number.")
                 following.size = int(fields["size"])
                 blocks = -(-following.size // tarfile.BLOCKSIZE)
                 tar.offset = following.offset_data + blocks * tarfile.BLOCKSIZE

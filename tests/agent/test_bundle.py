@@ -7,7 +7,6 @@ import stat
 import subprocess
 import sys
 import tarfile
-import time
 from pathlib import Path
 
 import pytest
@@ -89,17 +88,20 @@ HOSTILE_HEADERS = {
     "no end": b"2" * 8 + b" a=b\n",
     "its own length": b"1 a=b\n",
     "holes": b"22 GNU.sparse.major=1\n",
+    "a size below nothing": b"11 size=-5\n",
 }
 
 
 @pytest.mark.parametrize("kind", [tarfile.XHDTYPE, tarfile.XGLTYPE])
 @pytest.mark.parametrize("trick", HOSTILE_HEADERS)
-def test_a_hostile_header_takes_no_time(trick: str, kind: bytes, tmp_path: Path) -> None:
+def test_a_hostile_header_is_never_read_by_tarfile_whose_way_takes_a_minute_over_some(
+    trick: str, kind: bytes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delattr(tarfile.TarInfo, "_proc_pax")
     path = written(tmp_path, packed((member("x", kind), HOSTILE_HEADERS[trick]), member("a")))
-    began = time.process_time()
-    with contextlib.nullcontext() if "value" in trick else pytest.raises(Unsafe, match=r"header|holes"):
+    harmless = "value" in trick or ("size" in trick and kind == tarfile.XGLTYPE)
+    with contextlib.nullcontext() if harmless else pytest.raises(Unsafe, match=r"header|holes"):
         bundle.inspect(path, SMALL)
-    assert time.process_time() - began < 0.5
 
 
 @pytest.mark.parametrize("kind", [tarfile.XHDTYPE, tarfile.XGLTYPE, tarfile.GNUTYPE_LONGNAME])
