@@ -3,7 +3,7 @@
 import heapq
 from bisect import bisect_left, insort
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from jobs.scheduling.cluster_state import Cluster, Host, Pool
@@ -29,6 +29,7 @@ def ends_at(task: Running, now: float) -> float:
     return max(now, task.started + task.time_limit)
 
 
+Ends = Sequence[tuple[float, int]]  # when cards of a host come free by themselves, and how many, in order
 Judged = list[tuple[float, int, int]]  # when a host has the cards, how many there never come free, its id
 
 
@@ -43,6 +44,7 @@ class Gathering:
     def __init__(self, cluster: Cluster, now: float) -> None:
         self._cluster = cluster
         self._now = now
+        self._ends: dict[tuple[Host, Phase], tuple[int, Ends]] = {}
         self._judged: dict[tuple[Pool, int, Phase], tuple[int, Judged]] = {}
 
     def soonest(self, task: Waiting, phase: Phase, bound: "Bound") -> Binding | None:
@@ -82,11 +84,23 @@ class Gathering:
 
     def _judge(self, hosts: Iterable[Host], cards: int, phase: Phase) -> Judged:
         return [
-            _wait_for(self._cluster, host, cards, phase, self._now)
-            if host.limited
-            else _wait_for_endless(host, cards, phase, self._now)
+            _wait_for(host, cards, phase, self._now, self._ends_of(host, phase) if host.limited else ())
             for host in hosts
         ]
+
+    def _ends_of(self, host: Host, phase: Phase) -> Ends:
+        """Return when runners of the host are gone at the latest, but for those whom a high task would evict."""
+        known = self._ends.get((host, phase))
+        if known is not None and known[0] == host.version:
+            return known[1]
+        leaving, spared = self._cluster.leaving, host.victims if phase == "high" else ()
+        ends = sorted(
+            (ends_at(runner, self._now), runner.hosts[host.id])
+            for runner in host.limited
+            if runner.id not in leaving and runner not in spared
+        )
+        self._ends[host, phase] = host.version, ends
+        return ends
 
 
 def _may_ever_hold(host: Host, task: Waiting, phase: Phase, now: float, bound: "Bound") -> bool:
@@ -98,28 +112,19 @@ def _may_ever_hold(host: Host, task: Waiting, phase: Phase, now: float, bound: "
     return host.total - withheld(bound, host, task.business, ends) >= task.host_gpu_num
 
 
-def _wait_for_endless(host: Host, cards: int, phase: Phase, now: float) -> tuple[float, int, int]:
-    """Return what `_wait_for` does, for a host where no runner has a time limit."""
+def _wait_for(host: Host, cards: int, phase: Phase, now: float, ends: Ends) -> tuple[float, int, int]:
+    """Return when the host has so many cards free, how many never come free by themselves, and its id."""
     have = host.soon if host.soon > 0 else 0
     if phase == "high":
         have += host.soft
-    return (now if have >= cards else NEVER, host.total - have, host.id)
-
-
-def _wait_for(cluster: Cluster, host: Host, cards: int, phase: Phase, now: float) -> tuple[float, int, int]:
-    """Return when the host has so many cards free, how many never come free by themselves, and its id."""
-    have = max(0, host.soon) + (host.soft if phase == "high" else 0)
-    ends = [
-        (ends_at(runner, now), runner.hosts[host.id])
-        for runner in host.limited
-        if runner.id not in cluster.leaving and not (phase == "high" and runner in host.victims)
-    ]
-    endless = host.total - have - sum(freed for _, freed in ends)
-    for end, freed in [(now, 0), *sorted(ends)]:
+    endless = host.total - have
+    at = now if have >= cards else NEVER
+    for end, freed in ends:
+        endless -= freed
         have += freed
-        if have >= cards:
-            return end, endless, host.id
-    return NEVER, endless, host.id
+        if at == NEVER and have >= cards:
+            at = end
+    return at, endless, host.id
 
 
 Bound = Mapping[tuple[int, int], list[tuple[Reservation, int]]]  # (type, host) → cards bound for each
