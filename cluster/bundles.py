@@ -7,7 +7,7 @@ import hashlib
 import os
 import re
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from uuid import uuid4
 
@@ -116,10 +116,12 @@ def remove_others(digests: Iterable[str], before: float) -> int:
     kept = {path_of(digest) for digest in digests}
     removed = 0
     for path in Path(settings.CODE_DIR).rglob("*"):
-        if path.suffix not in {".gz", ".new"} or path in kept or path.stat().st_mtime >= before:
+        if path.suffix not in {".gz", ".new"} or path in kept:
             continue
-        path.unlink()
-        removed += 1
+        with suppress(FileNotFoundError):  # a draft goes at any moment: it has just become what it is a draft of
+            if path.stat().st_mtime < before:
+                path.unlink()
+                removed += 1
     return removed
 
 

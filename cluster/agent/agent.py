@@ -29,6 +29,7 @@ LOOK_AT_MOST_S = 0.25  # … and while they only run; when there are none, nobod
 RETRY_S = 5.0
 CARDS_S = 60.0
 ENGINE_S = 10.0
+FIRST_LOOK_S = 5.0  # the first report waits so long at most for an engine that does not answer
 DOUBT_S = 2.0  # a failure is reported so much later at most because cards do not answer
 HELD_S = 1.0  # an answer sooner than this, and without news, was not held: the next call waits as long
 
@@ -78,7 +79,8 @@ class Agent:
     async def run(self) -> None:
         """Work until cancelled; what runs on the host runs on."""
         self._cards.refresh()
-        self._offers.refresh()
+        looking = asyncio.create_task(asyncio.to_thread(self._offers.refresh))
+        await asyncio.wait({looking}, timeout=FIRST_LOOK_S)
         self._workspace.load()
         async with asyncio.TaskGroup() as group:
             group.create_task(self._talk())
@@ -86,7 +88,7 @@ class Agent:
             group.create_task(self._ship())
             group.create_task(self._fetch())
             group.create_task(self._watch_cards())
-            group.create_task(self._watch_engine())
+            group.create_task(self._watch_engine(looking))
 
     async def _talk(self) -> None:
         """Call the platform for ever; when it is away, try again, later each time."""
@@ -222,13 +224,14 @@ class Agent:
                     self._complain(str(fault))
                     await asyncio.sleep(RETRY_S * random.uniform(0.1, 0.2))
 
-    async def _watch_engine(self) -> None:
-        """Look whether containers can be run, and remove those that nobody keeps."""
+    async def _watch_engine(self, looking: asyncio.Task[bool]) -> None:
+        """Look whether containers can be run, beginning with `looking`, and remove those that nobody keeps."""
         while True:
+            if await looking:
+                self._changed.set()
             await self._workspace.sweep()
             await asyncio.sleep(ENGINE_S)
-            if await asyncio.to_thread(self._offers.refresh):
-                self._changed.set()
+            looking = asyncio.create_task(asyncio.to_thread(self._offers.refresh))
 
     async def _watch_cards(self) -> None:
         while True:

@@ -16,7 +16,7 @@ from typing import Any
 
 from cluster.agent import engine, processes, records
 from cluster.agent.engine import INSIDE, Credentials, Engine, EngineAway, EngineFault, Mount, NewContainer
-from cluster.agent.workload import CannotStart, hand_over, note
+from cluster.agent.workload import CannotStart, hand_over, note, reason
 
 STATE = "state"  # folder of the words that the shell in the container leaves
 BY_EXIT_COMMAND = "TAIJI_EXIT_COMMAND"  # marks the exit command's processes, which are spared the TERM
@@ -121,8 +121,12 @@ class Container:
             raise pull.fault
 
     def _say(self, words: str) -> None:
-        with open(self._log(), "ab", buffering=0) as file:
-            file.write(f"[taiji] {words}\n".encode(errors="replace"))
+        """Write a line into the instance's log; on a full disk it goes without."""
+        try:
+            with open(self._log(), "ab", buffering=0) as file:
+                file.write(f"[taiji] {words}\n".encode(errors="replace"))
+        except OSError as error:
+            note(f"log not written: {reason(error)}")
 
     def _log(self) -> str:
         log = os.path.join(self.folder, records.LOG)
@@ -352,6 +356,8 @@ class _Pull(threading.Thread):
                     self._tell(words)
         except (EngineFault, EngineAway) as fault:
             self.fault = fault
+        except Exception as error:  # a thread that only died would look like an image that is here
+            self.fault = EngineFault(f"the pull broke off: {reason(error)}")
 
 
 def _wake_at_end(first: processes.Process) -> None:

@@ -10,7 +10,6 @@ from docker.errors import APIError, DockerException, ImageNotFound, NotFound
 from docker.types import DeviceRequest, Mount
 
 from cluster.agent.engine import (
-    CALL_S,
     LABEL,
     OWNER,
     WRITABLE,
@@ -24,10 +23,10 @@ from cluster.agent.engine import (
 CPU_PERIOD_US = 100_000
 
 
-def connect(socket: str) -> "Docker":
-    """Return the Docker that listens at `socket`; raises EngineAway."""
+def connect(socket: str, call_s: float) -> "Docker":
+    """Return the Docker that listens at `socket` and answers within `call_s`; raises EngineAway."""
     with _told():
-        return Docker(APIClient(base_url=f"unix://{socket}", version="auto", timeout=CALL_S))
+        return Docker(APIClient(base_url=f"unix://{socket}", version="auto", timeout=call_s))
 
 
 class Docker:

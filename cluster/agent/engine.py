@@ -11,7 +11,8 @@ OWNER = "taiji.agent"  # … and the state folder of the agent that it belongs t
 INSIDE = "/taiji"  # where a container sees its log, its work folder and what else is its own
 NETWORKS = ("host", "bridge", "none")
 WRITABLE = ("/tmp", "/var/tmp", "/run")  # in memory, where the rest of the image is read-only
-CALL_S = 60  # how long an engine may take to answer; a pull has a limit of its own
+CALL_S = 60  # how long an engine may take to answer; a pull has a limit of its own …
+PING_S = 10  # … and so has the question whether it works at all
 MODULES = {"podman": "cluster.agent.podman_engine", "docker": "cluster.agent.docker_engine"}
 
 
@@ -108,8 +109,11 @@ def name_of(instance: str) -> str:
     return f"taiji-{instance}"
 
 
-def open_engine(address: str) -> Engine:
-    """Return the engine at `KIND:SOCKET`, such as `podman:/run/podman/podman.sock`; raises EngineFault."""
+def open_engine(address: str, call_s: float = CALL_S) -> Engine:
+    """Return the engine at `KIND:SOCKET`, such as `podman:/run/podman/podman.sock`; raises EngineFault, EngineAway.
+
+    It may take `call_s` seconds to answer a call.
+    """
     kind, _, socket = address.partition(":")
     try:
         module = importlib.import_module(MODULES[kind])
@@ -117,7 +121,7 @@ def open_engine(address: str) -> Engine:
         raise EngineFault(
             f"The Python package {error.name} is not installed (pip install 'taiji-agent[{kind}]')"
         ) from error
-    engine: Engine = module.connect(socket)
+    engine: Engine = module.connect(socket, call_s)
     return engine
 
 

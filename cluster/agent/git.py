@@ -5,6 +5,8 @@ import re
 import shlex
 from typing import TYPE_CHECKING
 
+from cluster.agent.bundle import Limits
+from cluster.agent.growth import Full, Growth, TooMuch
 from cluster.agent.steps import Failed, Steps
 from cluster.agent.workload import CannotStart, note
 
@@ -68,6 +70,12 @@ class Git:
         self._token = str(code.get("token") or "")
         self._file = os.path.join(private, "token")
         self._steps = steps
+        most = Limits()
+        self._growth = Growth(
+            Limits(files=code.get("files") or most.files, bytes=code.get("bytes") or most.bytes),
+            ".",
+            private,  # what a host says lies there
+        )
         self._env = {
             **env,
             "HOME": private,
@@ -79,9 +87,9 @@ class Git:
         }
 
     def fetch(self, commit: str) -> str:
-        """Bring the code of `commit` (short or whole; blank: the branch's newest); return its whole id.
+        """Bring the code of `commit` (short or whole; blank: the branch's newest) here; return its whole id.
 
-        Raises CannotStart, Cancelled, TooLong.
+        Raises CannotStart, also where it takes more room than it may, Cancelled, TooLong.
         """
         self._run("init", "--quiet", "--template=", ".")
         if self._token:
@@ -144,7 +152,22 @@ class Git:
                 f"credential.helper=!f() {{ test $1 != get || cat {shlex.quote(self._file)}; }}; f"
             )
         options = [part for setting in settings for part in ("-c", setting)]
-        return self._steps.run(["git", *options, *arguments], self._env)
+        try:
+            said = self._steps.run(["git", *options, *arguments], self._env, self._growth.look)
+            self._growth.measure()  # it may have ended between two looks
+        except TooMuch as fault:
+            raise self._too_much() from fault
+        except Full as fault:
+            raise CannotStart(f"The disk is full: {self.url} does not fit on it.", "code_away") from fault
+        return said
+
+    def _too_much(self) -> CannotStart:
+        limits = self._growth.limits
+        return CannotStart(
+            f"{self.url} takes more than {limits.files} files or {limits.bytes // 2**20} MiB, which is the most. "
+            "Keep what is large in the storage; a commit named by its whole id comes without its history.",
+            "code",
+        )
 
     def _meaning(self, fault: Failed) -> CannotStart:
         said = str(fault)

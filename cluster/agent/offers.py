@@ -3,7 +3,7 @@
 import logging
 import os
 
-from cluster.agent.engine import EngineAway, EngineFault, candidates, open_engine
+from cluster.agent.engine import PING_S, EngineAway, EngineFault, candidates, open_engine
 
 log = logging.getLogger(__name__)
 PROCESS, CONTAINER = "process", "container"
@@ -17,6 +17,7 @@ class Offers:
         self._processes = processes
         self._choice = engine
         self._said = ""
+        self.looked = False  # whether it is known if containers can be run
         self.engine: str | None = None  # the address of the one that worked last; it may be away now
         self.now: tuple[str, ...] = (PROCESS,) if processes else ()
 
@@ -26,6 +27,7 @@ class Offers:
         self.engine = found or self.engine
         kinds = [kind for kind, there in ((PROCESS, self._processes), (CONTAINER, found)) if there]
         before, self.now = self.now, tuple(kinds)
+        self.looked = True
         return before != self.now
 
     def _find(self) -> str | None:
@@ -37,7 +39,7 @@ class Offers:
             if self._choice == "auto" and not os.path.exists(socket):
                 continue  # nobody said that there is one
             try:
-                open_engine(address).ping()
+                open_engine(address, PING_S).ping()
             except (EngineFault, EngineAway) as fault:
                 faults.append(f"{address}: {fault}.")
             else:

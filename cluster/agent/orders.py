@@ -143,7 +143,8 @@ def _code(value: Any) -> dict[str, Any] | None:
         raise BadSpec("The order's code is of a kind that this agent does not know.")
     if not code["url"].startswith(("http://", "https://")):
         raise BadSpec("The order's code has an address that is not fetched from.")
-    return {"kind": "git", "follow": value.get("follow") is True, **code}
+    most = {name: int(value.get(name) or 0) for name in ("files", "bytes")}
+    return {"kind": "git", "follow": value.get("follow") is True, **code, **most}
 
 
 def _mount(value: Any) -> dict[str, str]:

@@ -9,7 +9,6 @@ from podman import PodmanClient
 from podman.errors import APIError, ImageNotFound, NotFound, PodmanError
 
 from cluster.agent.engine import (
-    CALL_S,
     LABEL,
     OWNER,
     WRITABLE,
@@ -24,10 +23,10 @@ CDI_KIND = "nvidia.com/gpu"
 CPU_PERIOD_US = 100_000
 
 
-def connect(socket: str) -> "Podman":
-    """Return the Podman that listens at `socket`; nothing is called yet."""
+def connect(socket: str, call_s: float) -> "Podman":
+    """Return the Podman that listens at `socket` and answers within `call_s`; nothing is called yet."""
     url = f"unix://{socket}"
-    return Podman(PodmanClient(base_url=url, timeout=CALL_S), PodmanClient(base_url=url))
+    return Podman(PodmanClient(base_url=url, timeout=call_s), PodmanClient(base_url=url))
 
 
 class Podman:

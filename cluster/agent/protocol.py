@@ -81,7 +81,8 @@ Spec
 Code
     {"kind": "upload", "digest": SHA-256 in hexadecimal, "files": int, "bytes": int: most of it unpacked}
     {"kind": "git", "url": "https://…", "branch": NAME or "" for the default one, "commit": whole id, its
-     beginning or "" for the branch's newest, "token": TEXT or absent, "follow": bool, absent: false}
+     beginning or "" for the branch's newest, "token": TEXT or absent, "follow": bool, absent: false,
+     "files": int, "bytes": int: most of it with its history, absent or 0: the agent's own limits}
 
     It is brought into the folder where the command starts, for idle members too. A command of "" is the code's
     own ./start.sh, else ./start.py. `follow`: the member waits until `commit` stands there, which is what the

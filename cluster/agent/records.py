@@ -49,9 +49,11 @@ def read(folder: str, name: str) -> "dict[str, Any] | None":
     Raises OSError where nobody can know.
     """
     try:
-        with open(os.path.join(folder, name), "rb") as file:
+        # Without waiting: a task of the same user may have put a named pipe there.
+        handle = os.open(os.path.join(folder, name), os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+        with open(handle, "rb") as file:
             record = json.load(file)
-    except (FileNotFoundError, IsADirectoryError, NotADirectoryError, ValueError):
+    except (FileNotFoundError, IsADirectoryError, NotADirectoryError, ValueError, TypeError):
         return None
     return record if isinstance(record, dict) else None
 
@@ -59,7 +61,12 @@ def read(folder: str, name: str) -> "dict[str, Any] | None":
 def write(folder: str, name: str, record: "dict[str, Any]") -> None:
     """Put the record `name` in place of an earlier one, at once and durably; only its owner may read it."""
     draft = _draft(folder, name, record)
-    os.replace(draft, os.path.join(folder, name))
+    place = os.path.join(folder, name)
+    try:
+        os.replace(draft, place)
+    except IsADirectoryError:  # made by a task of the same user, which would never end otherwise
+        os.rename(place, f"{draft}.away")
+        os.replace(draft, place)
     _settle(folder)
 
 
@@ -80,12 +87,17 @@ def claim(folder: str, record: "dict[str, Any]") -> bool:
 
 
 def _draft(folder: str, name: str, record: "dict[str, Any]") -> str:
-    draft = os.path.join(folder, f"{name}.{os.getpid()}")
-    handle = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-    with open(handle, "wb") as file:
-        file.write(json.dumps(record).encode())
-        file.flush()
-        os.fsync(handle)
+    # A name that no task can foresee, and stand in the way of.
+    draft = os.path.join(folder, f"{name}.{os.urandom(8).hex()}")
+    handle = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+    try:
+        with open(handle, "wb") as file:
+            file.write(json.dumps(record).encode())
+            file.flush()
+            os.fsync(handle)
+    except OSError:
+        os.unlink(draft)  # on a full disk it is tried again and again
+        raise
     return draft
 
 

@@ -74,8 +74,13 @@ class Steps:
         self.check()
         time.sleep(LOOK_S)
 
-    def run(self, command: "list[str]", env: "dict[str, str]") -> str:
-        """Return what `command` said; raises Failed, Cancelled, TooLong, and then nothing of it is left."""
+    def run(
+        self, command: "list[str]", env: "dict[str, str]", watch: "Callable[[], None] | None" = None
+    ) -> str:
+        """Return what `command` said; raises Failed, Cancelled, TooLong, and then nothing of it is left.
+
+        `watch` is called while it works; what it raises ends the command too.
+        """
         self.check()
         pid = self._spawn(command, env)
         try:
@@ -84,8 +89,10 @@ class Steps:
                 if ended:
                     break
                 self.check()
+                if watch is not None:
+                    watch()
                 signal.sigtimedwait({signal.SIGCHLD}, LOOK_S)
-        except (Cancelled, TooLong):
+        except Exception:
             _kill(pid)
             raise
         finally:

@@ -128,19 +128,21 @@ class Workspace:
         for instance in steps.void:
             if not self._keep(instance).find_lost():  # else the next look buries it
                 self._kept[instance].void(records.STOPPED_EARLY, by_itself=False)
-        for instance in steps.start:
-            self._start(desired.orders[instance])
-        if steps.start or steps.void:
+        started = [self._start(desired.orders[instance]) for instance in steps.start]
+        if any(started) or steps.void:
             self._wake()
         return sum(self._forget(instance) for instance in steps.forget) > 0
 
     def _keep(self, instance: str) -> Kept:
         return self._kept.setdefault(instance, Kept(self._instances / instance, self._log_cap))
 
-    def _start(self, order: Order) -> None:
+    def _start(self, order: Order) -> bool:
+        """Start what is ordered, or void it; return False where it has to wait: it is tried again at every look."""
         kept = self._keep(order.id)
         try:
             spec = read_spec(order.spec)
+            if spec.container and not self._offers.looked:
+                return False
             env = environment(
                 order.id,
                 spec,
@@ -154,6 +156,7 @@ class Workspace:
             kept.void(str(fault), by_itself=True)
         except OSError as error:
             kept.void(f"The host could not start a keeper: {error.strerror or error}.", by_itself=True)
+        return True
 
     def _task(self, spec: Spec, env: dict[str, str]) -> dict[str, Any]:
         wanted = spec.container

@@ -58,12 +58,14 @@ def load(configs: Mapping[int, Mapping[str, Any]]) -> dict[int, Sources]:
 
 
 def _code(kind: str, params: Mapping[str, Any], ran: str) -> dict[str, Any]:
+    limits = bundles.limits()
+    most = {"files": limits.files, "bytes": limits.bytes}
     if kind == Code.Kind.UPLOAD:
-        limits = bundles.limits()
-        return {"kind": "upload", "digest": params["digest"], "files": limits.files, "bytes": limits.bytes}
+        return {"kind": "upload", "digest": params["digest"], **most}
     asked = params.get("commit", "")
     # What an earlier attempt ran stands: a checkpoint belongs to the code that wrote it.
-    return {"kind": "git", "url": params["url"], "branch": params.get("branch", ""), "commit": ran or asked}
+    branch = params.get("branch", "")
+    return {"kind": "git", "url": params["url"], "branch": branch, "commit": ran or asked, **most}
 
 
 def _commits(tasks: Collection[int]) -> dict[int, str]:

@@ -168,15 +168,17 @@ def test_a_task_that_spoils_its_records_harms_no_other(machine: Machine) -> None
     machine.start()
     platform.want(other, spec(f"echo up; {LOOP}", cards=[1]))
     platform.log_has(other, b"up")
-    platform.want(unending, spec("mkdir ../exit.json", cards=[2]))
+    in_the_way = "mkdir -p ../exit.json/full ../exit.json.$PPID; rm ../status.json; mkfifo ../status.json; exit 5"
+    platform.want(unending, spec(in_the_way, cards=[2]))
     platform.want(spoilt, spec("rm -f ../status.json; mkdir ../status.json; rm ../log; mkdir ../log; exit 4"))
     assert platform.phase(spoilt, "gone")["exit_code"] == 4
+    assert platform.phase(unending, "gone")["exit_code"] == 5
     machine.end()
     machine.start()
     before = len(platform.reports)
     platform.until(lambda: len(platform.reports) > before)
     assert platform.phase(other, "running")
-    assert platform.seen(unending)
+    assert platform.phase(unending, "gone")["exit_code"] == 5
 
 
 @pytest.mark.parametrize(

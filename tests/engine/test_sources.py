@@ -65,12 +65,13 @@ def answer(instance: Instance, **report: Any) -> dict[str, Any]:
     return Agent(host).sync(boot=str(uuid.uuid4()), offers=host.offers, **report)
 
 
-def test_git_code_is_told_to_the_host_with_its_token_until_it_runs(ann: User) -> None:
+def test_git_code_is_told_to_the_host_with_its_token_until_it_runs(ann: User, settings: Settings) -> None:
     task = submit(ann, model_params=GIT, start_cmd="")
     passes.run()
     [member] = members(task)
     url = "https://git.example.com/vision/core/resnet.git"
-    assert member.spec["code"] == {"kind": "git", "url": url, "branch": "", "commit": ""}
+    most = {"files": settings.CODE_FILES, "bytes": settings.CODE_UNPACKED_MIB * 2**20}
+    assert member.spec["code"] == {"kind": "git", "url": url, "branch": "", "commit": "", **most}
     assert (member.spec["command"], member.spec["prepare_s"]) == ("", 840)
     assert told(member)["code"] == {**member.spec["code"], "token": TOKEN}
     running = told(member, instances=[words.instance(member.pk, "running", commit=COMMIT)])
