@@ -69,7 +69,10 @@ ENDINGS: dict[str, Ending] = {
     ),
     "code_failed": Ending(
         _("Its code could not be brought to %(host)s"),
-        _("Check the repository, branch or commit, and the token that may read it."),
+        _(
+            "Check the code that the task names: the uploaded folder, or the repository, branch or commit, and the "
+            "token that may read it."
+        ),
     ),
     "data_failed": Ending(
         _("Its data could not be brought to %(host)s"),

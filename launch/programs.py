@@ -51,8 +51,10 @@ def all_of(places: Places, agents: list[Agent]) -> dict[str, Program]:
     celery = [python, "-m", "celery", "-A", "taiji_site"]
     found["worker"] = Program(argv=[*celery, "worker", *_worker()])
     found["beat"] = Program(argv=[*celery, "beat", *_beat(places)])
-    for agent in agents:
+    for place, agent in enumerate(agents):
         argv = [python, "-m", "cluster.agent", "run", *_agent(places, agent)]
+        if agent.simulate:  # of its own, as hosts have: members of a gang listen at it
+            argv += ["--simulate", agent.simulate, "--address", f"127.0.0.{1 + place}"]
         found[f"agent-{agent.name}"] = Program(argv=argv, env={}, unset=PLATFORM_ONLY, umask=os_umask())
     return found
 
@@ -100,4 +102,4 @@ def _agent(places: Places, agent: Agent) -> list[str]:
     argv += ["--storage", str(places.data / "storage"), "--join-token-file", str(places.data / "join-token")]
     if os.geteuid() == 0:  # whoever starts it as root means it, unless he says otherwise
         argv += ["--task-user", os.environ.get("TAIJI_AGENT_TASK_USER") or "root"]
-    return [*argv, "--simulate", agent.simulate] if agent.simulate else argv
+    return argv

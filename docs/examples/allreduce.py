@@ -4,7 +4,10 @@ Each member runs this with what the platform gives it: RANK, WORLD_SIZE, MASTER_
 the addresses of all members in the order of rank. Submit it with `exec_start_in_all_mpi_pods`:
 
     {"business_flag": "ads", "host_num": 2, "host_gpu_num": 1, "exec_start_in_all_mpi_pods": true,
-     "start_cmd": "python3 $TAIJI_STORAGE/allreduce.py"}
+     "start_cmd": "python3 \\"$TAIJI_STORAGE/allreduce.py\\""}
+
+The file has to lie in the business's folder of the storage. It needs two hosts with cards of one type and an address
+each; agents on one machine take `--address 127.0.0.2` and so on.
 """
 
 import os

@@ -1,7 +1,10 @@
 """Train a small network in plain Python, and come to the same result however often the run is evicted.
 
     {"business_flag": "ads", "is_elasticity": true, "enable_evicted_pulled_up": true, "checkpoint_interval": "10s",
-     "start_cmd": "python3 $TAIJI_STORAGE/train.py --steps 60000"}
+     "start_cmd": "python3 \\"$TAIJI_STORAGE/train.py\\" --steps 60000"}
+
+The file has to lie in the business's folder of the storage ($TAIJI_STORAGE, docs/gangs.md), or comes as uploaded code
+(docs/api.md).
 
 What makes it come back right:
 

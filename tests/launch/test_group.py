@@ -42,6 +42,15 @@ def test_agents_do_not_get_the_secrets_of_the_platform(here: Places) -> None:
     assert "--simulate" not in agent.argv
 
 
+def test_simulated_hosts_have_addresses_of_their_own(here: Places) -> None:
+    agents = [Agent(name="sim-p40", simulate="P40:8"), Agent(name="sim-p40-2", simulate="P40:8")]
+    found = programs.all_of(here, agents)
+    addresses = [
+        argv[argv.index("--address") + 1] for argv in (found[f"agent-{a.name}"].argv for a in agents)
+    ]
+    assert addresses == ["127.0.0.1", "127.0.0.2"]
+
+
 def test_supervisor_reads_the_description_in_a_folder_of_odd_letters(
     here: Places, monkeypatch: pytest.MonkeyPatch
 ) -> None:
