@@ -118,7 +118,7 @@ def remove_others(digests: Iterable[str], before: float) -> int:
     for path in Path(settings.CODE_DIR).rglob("*"):
         if path.suffix not in {".gz", ".new"} or path in kept:
             continue
-        with suppress(FileNotFoundError):  # a draft goes at any moment: it has just become what it is a draft of
+        with suppress(FileNotFoundError):  # a draft that has just been finished
             if path.stat().st_mtime < before:
                 path.unlink()
                 removed += 1

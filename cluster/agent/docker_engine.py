@@ -23,7 +23,7 @@ from cluster.agent.engine import (
 CPU_PERIOD_US = 100_000
 
 
-def connect(socket: str, call_s: float) -> "Docker":
+def connect(socket: str, call_s: int) -> "Docker":
     """Return the Docker that listens at `socket` and answers within `call_s`; raises EngineAway."""
     with _told():
         return Docker(APIClient(base_url=f"unix://{socket}", version="auto", timeout=call_s))

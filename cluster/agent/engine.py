@@ -109,7 +109,7 @@ def name_of(instance: str) -> str:
     return f"taiji-{instance}"
 
 
-def open_engine(address: str, call_s: float = CALL_S) -> Engine:
+def open_engine(address: str, call_s: int = CALL_S) -> Engine:
     """Return the engine at `KIND:SOCKET`, such as `podman:/run/podman/podman.sock`; raises EngineFault, EngineAway.
 
     It may take `call_s` seconds to answer a call.

@@ -22,6 +22,7 @@ SETTINGS = (
     "core.fsmonitor=false",
     "credential.helper=",
     "fetch.recurseSubmodules=false",
+    "fetch.unpackLimit=1",  # written as it comes, where it is measured, instead of gathered in memory
     "gc.auto=0",
     "http.followRedirects=false",  # the token is for this host alone
     "init.defaultBranch=taiji",

@@ -23,7 +23,7 @@ CDI_KIND = "nvidia.com/gpu"
 CPU_PERIOD_US = 100_000
 
 
-def connect(socket: str, call_s: float) -> "Podman":
+def connect(socket: str, call_s: int) -> "Podman":
     """Return the Podman that listens at `socket` and answers within `call_s`; nothing is called yet."""
     url = f"unix://{socket}"
     return Podman(PodmanClient(base_url=url, timeout=call_s), PodmanClient(base_url=url))

@@ -49,13 +49,16 @@ def read(folder: str, name: str) -> "dict[str, Any] | None":
     Raises OSError where nobody can know.
     """
     try:
-        # Without waiting: a task of the same user may have put a named pipe there.
-        handle = os.open(os.path.join(folder, name), os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
-        with open(handle, "rb") as file:
+        with open(os.path.join(folder, name), "rb", opener=_without_waiting) as file:
             record = json.load(file)
     except (FileNotFoundError, IsADirectoryError, NotADirectoryError, ValueError, TypeError):
         return None
     return record if isinstance(record, dict) else None
+
+
+def _without_waiting(path: str, flags: int) -> int:
+    """Open also a named pipe at once: a task of the same user may have put one there."""
+    return os.open(path, flags | os.O_NONBLOCK)
 
 
 def write(folder: str, name: str, record: "dict[str, Any]") -> None:
@@ -63,10 +66,12 @@ def write(folder: str, name: str, record: "dict[str, Any]") -> None:
     draft = _draft(folder, name, record)
     place = os.path.join(folder, name)
     try:
+        if os.path.isdir(place):  # made by a task of the same user, whose keeper would never end otherwise
+            os.rename(place, f"{draft}.away")
         os.replace(draft, place)
-    except IsADirectoryError:  # made by a task of the same user, which would never end otherwise
-        os.rename(place, f"{draft}.away")
-        os.replace(draft, place)
+    except OSError:
+        os.unlink(draft)
+        raise
     _settle(folder)
 
 

@@ -1,11 +1,14 @@
 """A git host of our own: real repositories behind git's own http-backend, with a token check, over HTTP."""
 
 import base64
+import contextlib
 import os
 import subprocess
 import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+
+LONG = 2**21  # bytes of an answer
 
 
 class GitHost:
@@ -19,6 +22,8 @@ class GitHost:
         self.redirect = ""  # where every call is sent to instead
         self.stall = threading.Event()  # set: calls are answered; clear: they hang
         self.stall.set()
+        self.drip = threading.Event()  # set: answers come whole; clear: the rest of a long one hangs
+        self.drip.set()
         self.server = ThreadingHTTPServer(("127.0.0.1", 0), _calls_of(self))
         self.server.daemon_threads = True
         threading.Thread(target=self.server.serve_forever, args=(0.02,), daemon=True).start()
@@ -31,6 +36,7 @@ class GitHost:
     def close(self) -> None:
         """Go away."""
         self.stall.set()
+        self.drip.set()
         self.server.shutdown()
         self.server.server_close()
 
@@ -138,7 +144,11 @@ def _calls_of(host: GitHost) -> type[BaseHTTPRequestHandler]:
             for name, value in headers.items():
                 self.send_header(name, value)
             self.end_headers()
-            self.wfile.write(content)
+            with contextlib.suppress(ConnectionError):  # git was ended meanwhile
+                self.wfile.write(content[:LONG])
+                if len(content) > LONG:
+                    host.drip.wait()
+                self.wfile.write(content[LONG:])
 
         def log_message(self, format: str, *args: object) -> None:
             """Say nothing."""

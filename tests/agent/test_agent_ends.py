@@ -168,8 +168,8 @@ def test_a_task_that_spoils_its_records_harms_no_other(machine: Machine) -> None
     machine.start()
     platform.want(other, spec(f"echo up; {LOOP}", cards=[1]))
     platform.log_has(other, b"up")
-    in_the_way = "mkdir -p ../exit.json/full ../exit.json.$PPID; rm ../status.json; mkfifo ../status.json; exit 5"
-    platform.want(unending, spec(in_the_way, cards=[2]))
+    in_the_way = "mkdir -p ../exit.json/full ../exit.json.$PPID; rm ../status.json; mkfifo ../status.json"
+    platform.want(unending, spec(f"{in_the_way}; exit 5", cards=[2]))
     platform.want(spoilt, spec("rm -f ../status.json; mkdir ../status.json; rm ../log; mkdir ../log; exit 4"))
     assert platform.phase(spoilt, "gone")["exit_code"] == 4
     assert platform.phase(unending, "gone")["exit_code"] == 5
@@ -215,3 +215,29 @@ def test_a_host_has_one_agent(machine: Machine) -> None:
         lock(machine.state)
     os.close(held)
     os.close(lock(machine.state))
+
+
+def test_what_stands_in_a_records_place_is_read_as_none_and_gives_way(tmp_path: Path) -> None:
+    handles = len(os.listdir("/proc/self/fd"))
+    (tmp_path / "exit.json/full").mkdir(parents=True)
+    os.mkfifo(tmp_path / "status.json")
+    for name in (records.EXIT, records.STATUS):
+        assert records.read(str(tmp_path), name) is None
+        records.write(str(tmp_path), name, {"a": 1})
+        assert records.read(str(tmp_path), name) == {"a": 1}
+    assert len(os.listdir("/proc/self/fd")) == handles
+    assert len(list(tmp_path.iterdir())) == 3  # both, and what stood there
+
+
+def test_a_record_that_cannot_be_written_leaves_no_draft(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    for call in ("fsync", "replace"):
+        with monkeypatch.context() as patch:
+            patch.setattr(os, call, fail)
+            with pytest.raises(OSError, match="No space"):
+                records.write(str(tmp_path), records.EXIT, {})
+    assert list(tmp_path.iterdir()) == []

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from cluster.agent import records, steps
+from cluster.agent import growth, records, steps
 from cluster.agent.courier import RECENT_S, Courier
 from cluster.agent.git import Git
 from cluster.agent.link import Away, Link, Refused
@@ -61,6 +61,16 @@ def test_what_git_says_is_told_in_our_words(
 def test_a_host_without_git_is_no_fault_of_the_code(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(steps, "find", lambda program, path: None)
     with pytest.raises(CannotStart, match="This host has no git") as caught:
+        Git({"url": URL}, str(tmp_path), steps_in(tmp_path), {}).fetch("")
+    assert caught.value.cause == "code_away"
+
+
+def test_code_that_would_fill_the_disk_is_no_fault_of_the_code(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Steps, "run", lambda *_: "")
+    monkeypatch.setattr(growth, "LEAST", 2**62)
+    with pytest.raises(CannotStart, match=f"The disk is full: {URL} does not fit on it") as caught:
         Git({"url": URL}, str(tmp_path), steps_in(tmp_path), {}).fetch("")
     assert caught.value.cause == "code_away"
 

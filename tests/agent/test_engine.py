@@ -1,19 +1,29 @@
 """Which engine a host has, what an order says of its container, and what the guide says of the options."""
 
 import argparse
+import errno
 import re
+import tempfile
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler
 from pathlib import Path
+from socketserver import ThreadingUnixStreamServer
 from typing import Any
 
 import pytest
 
-from cluster.agent import engine
+from cluster.agent import engine, offers
+from cluster.agent.agent import FIRST_LOOK_S
+from cluster.agent.container import Container
 from cluster.agent.container_spec import device_nodes, read_container
 from cluster.agent.engine import EngineAway, EngineFault, candidates, is_choice, open_engine, tagged
 from cluster.agent.offers import Offers
 from cluster.agent.options import arguments
 from cluster.agent.orders import BadSpec, read_spec
-from tests.agent.conftest import ROOT, spec
+from cluster.agent.workload import CannotStart
+from tests.agent.conftest import ROOT, Machine, new_id, spec
 
 PODMAN, DOCKER = "podman:/run/podman/podman.sock", "docker:/var/run/docker.sock"
 
@@ -51,8 +61,8 @@ def test_a_client_that_is_not_installed_is_named(monkeypatch: pytest.MonkeyPatch
 
 
 def test_a_host_with_no_engine_offers_plain_processes(tmp_path: Path) -> None:
-    offers = Offers(processes=True, engine=f"podman:{tmp_path}/none.sock")
-    assert (offers.refresh(), offers.now, offers.engine) == (False, ("process",), None)
+    none = Offers(processes=True, engine=f"podman:{tmp_path}/none.sock")
+    assert (none.refresh(), none.now, none.engine) == (False, ("process",), None)
     nothing = Offers(processes=False, engine="none")
     assert (nothing.refresh(), nothing.now) == (False, ())
 
@@ -100,6 +110,108 @@ def test_a_card_is_looked_for_by_its_own_device(tmp_path: Path) -> None:
     assert device_nodes(["GPU-b"], tmp_path) == ["/dev/nvidiactl", "/dev/nvidia5"]
     assert device_nodes(["MIG-c"], tmp_path) == ["/dev/nvidiactl"]
     assert device_nodes([], tmp_path) == []
+
+
+class Away(ThreadingUnixStreamServer):
+    """An engine that takes calls and answers none until `back`; then it works, and can do nothing."""
+
+    daemon_threads = True
+
+    def __init__(self, path: str) -> None:
+        self.back = threading.Event()
+        super().__init__(path, Answers)
+
+
+class Answers(BaseHTTPRequestHandler):
+    server: Away
+
+    def do_HEAD(self) -> None:
+        self.server.back.wait()
+        self.send_response(200 if self.path.endswith("/_ping") else 404)
+        self.send_header("Content-Length", "0")
+        self.end_headers()
+
+    do_GET = do_POST = do_HEAD
+
+    def log_message(self, format: str, *args: object) -> None:
+        """Say nothing."""
+
+
+@contextmanager
+def hanging() -> Iterator[tuple[str, threading.Event]]:
+    """Give the address of a Podman that hangs until the event."""
+    with tempfile.TemporaryDirectory(prefix="taiji-") as folder, Away(f"{folder}/s") as away:
+        threading.Thread(target=away.serve_forever, args=(0.02,), daemon=True).start()
+        yield f"podman:{folder}/s", away.back
+        away.back.set()
+        away.shutdown()
+
+
+def test_an_engine_that_hangs_holds_up_the_first_report_and_plain_tasks_little_and_fails_no_container(
+    machine: Machine,
+) -> None:
+    platform, plain, boxed = machine.platform, new_id(), new_id()
+    platform.want(plain, spec("echo up"))
+    platform.want(boxed, spec("echo never", cards=[1], container={"image": "a:1"}))
+    with hanging() as (address, back):
+        machine.start("--engine", address)
+        assert platform.phase(plain, "gone", FIRST_LOOK_S + 8)["exit_code"] == 0
+        assert platform.reports[0]["offers"] == ["process"]
+        assert platform.seen(boxed) is None
+        back.set()
+        report = platform.phase(boxed, "gone")
+        assert report["detail"].startswith("The image a:1 cannot be had")
+        assert "container" in platform.reports[-1]["offers"]
+
+
+def test_an_engine_that_hangs_is_away(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(offers, "PING_S", 1)
+    with hanging() as (address, back):
+        found = Offers(processes=True, engine=address)
+        assert (found.looked, found.refresh(), found.looked, found.engine) == (False, False, True, None)
+        back.set()
+        assert (found.refresh(), found.engine) == (True, address)
+
+
+class Pulls:
+    """An engine whose pull goes as a test wants it."""
+
+    def __init__(self, fault: Exception | None = None) -> None:
+        self.fault = fault
+
+    def has_image(self, image: str) -> bool:
+        return False
+
+    def pull(self, image: str, credentials: object) -> Iterator[str]:
+        yield "one layer"
+        if self.fault:
+            raise self.fault
+
+
+@pytest.mark.parametrize(
+    ("fault", "said"),
+    [
+        (None, ""),
+        (EngineFault("no space left on device"), "The image a:1 cannot be had: no space left on device."),
+        (ValueError("no JSON"), "The image a:1 cannot be had: the pull broke off: no JSON."),
+    ],
+)
+def test_a_pull_on_a_full_disk_goes_on_and_says_what_the_engine_says(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fault: Exception | None, said: str
+) -> None:
+    def full(_container: Container) -> str:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(Container, "_log", full)
+    monkeypatch.setattr(engine, "open_engine", lambda address: Pulls(fault))
+    wanted = {"image": "a:1", "engine": PODMAN, "registry": None, "pull_timeout_s": 5}
+    workload = Container(str(tmp_path), spec("true", container=wanted))
+    if not said:
+        workload.prepare(lambda: False)
+        return
+    with pytest.raises(CannotStart) as caught:
+        workload.prepare(lambda: False)
+    assert (str(caught.value), caught.value.cause) == (said, "image")
 
 
 def test_the_guide_names_every_option() -> None:

@@ -10,8 +10,9 @@ from typing import Any
 import pytest
 
 from cluster.agent import processes
+from cluster.agent.orders import read_spec
 from tests.agent.conftest import Machine, marked, new_id, spec
-from tests.agent.git_host import GitHost, git
+from tests.agent.git_host import LONG, GitHost, git
 from tests.agent.platform import Platform
 
 TOKEN = "glpat-S3cr3tOfAnn"
@@ -234,6 +235,44 @@ def test_a_keeper_killed_while_git_waits_leaves_neither_git_nor_the_token(
     assert platform.phase(instance, "gone")["detail"] == "keeper lost"
     assert marked(instance) == []
     assert not (host.folder(instance) / "private").exists()
+
+
+@pytest.mark.parametrize("short", [40, 8])
+def test_code_that_is_too_big_is_ended_while_it_comes(
+    platform: Platform, git_host: GitHost, short: int
+) -> None:
+    project = git_host.project("vision/huge")
+    commit = project.commit(start_sh=START, data_txt=os.urandom(2 * LONG).hex())
+    git_host.drip.clear()
+    instance, gone = ended(platform, project.url, commit=commit[:short], files=1000, bytes=2**20)
+    assert gone["cause"] == "code"
+    assert gone["detail"].startswith(
+        f"{project.url} takes more than 1000 files or 1 MiB, which is the most. "
+    )
+    assert "a commit named by its whole id" in gone["detail"]
+    assert marked(instance) == []
+
+
+def test_code_that_is_small_only_as_it_is_packed_is_ended_too(platform: Platform, git_host: GitHost) -> None:
+    project = git_host.project("vision/bomb")
+    project.commit(start_sh=START, data_txt="0" * 2**22)
+    _, gone = ended(platform, project.url, files=1000, bytes=2**20)
+    assert (gone["cause"], "more than 1000 files or 1 MiB" in gone["detail"]) == ("code", True)
+    _, gone = ended(platform, project.url, files=10, bytes=2**30)
+    assert (gone["cause"], "more than 10 files or 1024 MiB" in gone["detail"]) == ("code", True)
+    _, gone = ended(platform, project.url, files=1000, bytes=2**23)
+    assert (gone["exit_code"], gone["cause"]) == (0, "")
+
+
+def test_an_order_without_limits_has_the_agents_own(platform: Platform, git_host: GitHost) -> None:
+    assert read_spec(spec("", code={"kind": "git", "url": "https://x/y"})).code == {
+        **{"kind": "git", "url": "https://x/y", "branch": "", "commit": "", "token": "", "follow": False},
+        **{"files": 0, "bytes": 0},
+    }
+    project = git_host.project("vision/usual")
+    project.commit(start_sh=START)
+    _, gone = ended(platform, project.url, files=0, bytes=0)
+    assert gone["exit_code"] == 0
 
 
 def test_a_member_that_follows_runs_the_commit_that_it_is_told(platform: Platform, git_host: GitHost) -> None:

@@ -2,6 +2,8 @@
 
 import hashlib
 import io
+import os
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -99,3 +101,14 @@ def test_drafts_are_never_taken_for_code_and_a_failed_one_leaves_nothing(setting
     assert not list(settings.CODE_DIR.rglob("*.*"))
     with pytest.raises(ValueError, match="no digest"):
         bundles.path_of("../x")
+
+
+def test_a_draft_that_was_just_finished_ends_no_collection(
+    settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    keep(ARCHIVE)
+    old = bundles.path_of(DIGEST)
+    os.utime(old, (1, 1))
+    monkeypatch.setattr(Path, "rglob", lambda folder, pattern: [folder / "finished.new", old])
+    assert bundles.remove_others([], before=2) == 1
+    assert not old.exists()
