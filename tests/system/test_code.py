@@ -53,7 +53,7 @@ def test_a_folder_is_uploaded_once_fetched_once_and_runs(story: Story, tmp_path:
     for _ in range(2):
         task = ended(story, model_local_file_path=str(tmp_path), upload=first)
         assert task["state"] == "succeeded", story.log(task["id"])
-        assert "hello from the folder" in story.log(task["id"])
+        story.printed(task["id"], "hello from the folder")
     words = "".join(path.read_text() for path in story.product.places.logs.glob("agent*.log"))
     assert words.count("The code ") == 1
     assert len(list((story.product.data / "code").rglob("*.tar.gz"))) == 1
@@ -67,7 +67,7 @@ def test_git_code_runs_its_commit_is_shown_and_its_token_lies_nowhere(
     place = {"group": "vision", "project": "resnet", "private_token": TOKEN}
     task = ended(story, model_params={"model_source": "git", "path_info": place})
     assert (task["state"], task["attempts"][0]["commit"]) == ("succeeded", commit)
-    assert "hello from git" in story.log(task["id"])
+    story.printed(task["id"], "hello from git")
     assert task["config"]["model_params"]["path_info"]["private_token"] == {"secret": True}
     again = ended(story, model_id=task["model_id"])
     assert again["attempts"][0]["commit"] == commit

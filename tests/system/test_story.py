@@ -49,6 +49,10 @@ class Story:
         answer = self.api.get(f"tasks/{task}/log/", params={"attempt": attempt, "rank": 0, "offset": 0})
         return answer.text if answer.status_code == 200 else ""
 
+    def printed(self, task: int, text: str) -> None:
+        """Wait for a text in the log: its last bytes come after the end is known."""
+        self.wait(lambda: text in self.log(task))
+
     def wait(self, holds: Callable[[], bool], within_s: float = 20.0) -> None:
         """Wait until something holds, and fail with the logs of the product where it does not."""
         deadline = time.monotonic() + within_s
