@@ -17,10 +17,9 @@ from cluster.agent.engine import (
     EngineAway,
     EngineFault,
     NewContainer,
+    limits_of,
     tagged,
 )
-
-CPU_PERIOD_US = 100_000
 
 
 def connect(socket: str, call_s: int) -> "Docker":
@@ -152,13 +151,4 @@ def _settings(wanted: NewContainer) -> dict[str, Any]:
         settings["device_requests"] = [DeviceRequest(device_ids=list(wanted.gpus), capabilities=[["gpu"]])]
     if wanted.read_only:
         settings["tmpfs"] = dict.fromkeys(WRITABLE, "")
-    if wanted.memory_mib:
-        # Swap counts too, else a task would be slowed down by it instead of being told.
-        settings |= {"mem_limit": wanted.memory_mib * 2**20, "memswap_limit": wanted.memory_mib * 2**20}
-    if wanted.cpus:
-        settings |= {"cpu_period": CPU_PERIOD_US, "cpu_quota": int(wanted.cpus * CPU_PERIOD_US)}
-    if wanted.shm_mib:
-        settings["shm_size"] = wanted.shm_mib * 2**20
-    if wanted.pids:
-        settings["pids_limit"] = wanted.pids
-    return settings
+    return settings | limits_of(wanted)

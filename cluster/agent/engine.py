@@ -14,6 +14,7 @@ WRITABLE = ("/tmp", "/var/tmp", "/run")  # in memory, where the rest of the imag
 CALL_S = 60  # how long an engine may take to answer; a pull has a limit of its own …
 PING_S = 10  # … and so has the question whether it works at all
 MODULES = {"podman": "cluster.agent.podman_engine", "docker": "cluster.agent.docker_engine"}
+CPU_PERIOD_US = 100_000  # in which a limit of processors is counted
 
 
 class EngineFault(Exception):
@@ -97,6 +98,21 @@ class Engine(Protocol):
 
     def owned(self, owner: str) -> dict[str, str]:
         """Return the containers that belong to an agent: instance id → name."""
+
+
+def limits_of(wanted: NewContainer) -> dict[str, int]:
+    """Return the container's limits in the words that both SDKs take."""
+    limits: dict[str, int] = {}
+    if wanted.memory_mib:
+        # Swap counts too, else a task would be slowed down by it instead of being told.
+        limits |= {"mem_limit": wanted.memory_mib * 2**20, "memswap_limit": wanted.memory_mib * 2**20}
+    if wanted.cpus:
+        limits |= {"cpu_period": CPU_PERIOD_US, "cpu_quota": int(wanted.cpus * CPU_PERIOD_US)}
+    if wanted.shm_mib:
+        limits["shm_size"] = wanted.shm_mib * 2**20
+    if wanted.pids:
+        limits["pids_limit"] = wanted.pids
+    return limits
 
 
 def tagged(image: str) -> bool:

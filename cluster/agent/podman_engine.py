@@ -16,11 +16,11 @@ from cluster.agent.engine import (
     EngineAway,
     EngineFault,
     NewContainer,
+    limits_of,
     tagged,
 )
 
 CDI_KIND = "nvidia.com/gpu"
-CPU_PERIOD_US = 100_000
 
 
 def connect(socket: str, call_s: int) -> "Podman":
@@ -164,13 +164,4 @@ def _settings(wanted: NewContainer) -> dict[str, Any]:
         "restart_policy": {"Name": "no"},
         "use_config_proxy": False,
     }
-    if wanted.memory_mib:
-        # Swap counts too, else a task would be slowed down by it instead of being told.
-        settings |= {"mem_limit": wanted.memory_mib * 2**20, "memswap_limit": wanted.memory_mib * 2**20}
-    if wanted.cpus:
-        settings |= {"cpu_period": CPU_PERIOD_US, "cpu_quota": int(wanted.cpus * CPU_PERIOD_US)}
-    if wanted.shm_mib:
-        settings["shm_size"] = wanted.shm_mib * 2**20
-    if wanted.pids:
-        settings["pids_limit"] = wanted.pids
-    return settings
+    return settings | limits_of(wanted)
