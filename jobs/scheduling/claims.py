@@ -2,7 +2,7 @@
 
 from collections import Counter
 
-from jobs.scheduling.cluster_state import Host
+from jobs.scheduling.hosts import Host
 from jobs.scheduling.placement import find_free
 from jobs.scheduling.serve import ask_for
 from jobs.scheduling.types import Claim, Waiting

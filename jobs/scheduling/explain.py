@@ -3,7 +3,8 @@
 from collections import Counter
 from collections.abc import Hashable
 
-from jobs.scheduling.cluster_state import Cluster, Host, Pool
+from jobs.scheduling.cluster_state import Cluster
+from jobs.scheduling.hosts import Host, Pool
 from jobs.scheduling.placement import avoided
 from jobs.scheduling.queue import Cause, Group, Phase
 from jobs.scheduling.reasons import Reason

@@ -6,7 +6,8 @@ from dataclasses import dataclass, field
 from heapq import merge
 from itertools import islice
 
-from jobs.scheduling.cluster_state import Cluster, Host, Pool
+from jobs.scheduling.cluster_state import Cluster
+from jobs.scheduling.hosts import Host, Pool
 from jobs.scheduling.quota import FREE, Caps
 from jobs.scheduling.types import Waiting
 

@@ -5,7 +5,8 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
-from jobs.scheduling.cluster_state import Cluster, Host, Pool
+from jobs.scheduling.cluster_state import Cluster
+from jobs.scheduling.hosts import Host, Pool
 from jobs.scheduling.placement import Ask, Regions
 from jobs.scheduling.types import Policy, Running
 

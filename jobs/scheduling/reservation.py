@@ -6,7 +6,8 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from jobs.scheduling.cluster_state import Cluster, Host, Pool
+from jobs.scheduling.cluster_state import Cluster
+from jobs.scheduling.hosts import Host, Pool
 from jobs.scheduling.placement import avoided
 from jobs.scheduling.queue import Phase
 from jobs.scheduling.types import Reservation, Running, Waiting

@@ -6,7 +6,7 @@ from functools import partial
 from types import MappingProxyType
 from typing import Literal
 
-from jobs.scheduling.cluster_state import Host
+from jobs.scheduling.hosts import Host
 from jobs.scheduling.order import walk
 from jobs.scheduling.placement import Ask, avoided, find_free
 from jobs.scheduling.preemption import (

@@ -5,8 +5,9 @@ from collections.abc import Hashable
 from dataclasses import dataclass, field
 from typing import Literal
 
-from jobs.scheduling.cluster_state import Cluster, Host
+from jobs.scheduling.cluster_state import Cluster
 from jobs.scheduling.fair import Accounts
+from jobs.scheduling.hosts import Host
 from jobs.scheduling.placement import Ask, Size
 from jobs.scheduling.preemption import Preemption, Ranking, is_protected
 from jobs.scheduling.queue import Group, Line, Queue, waits_since

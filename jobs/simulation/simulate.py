@@ -14,10 +14,11 @@ from dataclasses import dataclass
 from operator import itemgetter
 from typing import Any, Literal
 
-from jobs.scheduling.cluster_state import Cluster, Host
+from jobs.scheduling.cluster_state import Cluster
 from jobs.scheduling.decide import run
 from jobs.scheduling.explain import explain
 from jobs.scheduling.fair import Accounts
+from jobs.scheduling.hosts import Host
 from jobs.scheduling.policy import FAILED_AT_ONCE_S, backoff_s
 from jobs.scheduling.queue import Queue
 from jobs.scheduling.quota import Ledger
