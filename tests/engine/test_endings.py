@@ -9,25 +9,9 @@ from django.utils import timezone, translation
 from cluster.agent import protocol
 from cluster.models import Card, CardLease, Host
 from jobs import endings
-from jobs.engine import passes
 from jobs.models import Task
+from tests.engine.started import after_pass, start
 from tests.world import World
-
-
-def start(world: World, **fields: Any) -> Task:
-    world.business("ads", P40=16)
-    world.host("h1")
-    world.host("h2")
-    task = world.task(**fields)
-    passes.run()
-    world.host_says(task, "running")
-    return after_pass(task)
-
-
-def after_pass(task: Task) -> Task:
-    passes.run()
-    task.refresh_from_db()
-    return task
 
 
 def end_of(task: Task) -> tuple[str, str]:

@@ -1,7 +1,6 @@
 """What an open attempt does next, given what its hosts observed."""
 
 from datetime import timedelta
-from typing import Any
 
 import pytest
 from django.utils import timezone
@@ -9,9 +8,9 @@ from django.utils import timezone
 from cluster.agent import protocol
 from cluster.models import CardLease, Host, Instance
 from jobs import services
-from jobs.engine import passes
 from jobs.models import Attempt, Task
 from quotas.models import UsageRow
+from tests.engine.started import after_pass, start
 from tests.world import World
 
 pytestmark = pytest.mark.django_db
@@ -21,22 +20,6 @@ pytestmark = pytest.mark.django_db
 def running(world: World) -> Task:
     """Return a gang of two hosts whose members all run the start command."""
     return start(world, hosts=2, cards=2, config={"exec_start_in_all_mpi_pods": True})
-
-
-def start(world: World, **fields: Any) -> Task:
-    world.business("ads", P40=16)
-    world.host("h1")
-    world.host("h2")
-    task = world.task(**fields)
-    passes.run()
-    world.host_says(task, "running")
-    return after_pass(task)
-
-
-def after_pass(task: Task) -> Task:
-    passes.run()
-    task.refresh_from_db()
-    return task
 
 
 def last_end(task: Task) -> tuple[str, str]:

@@ -6,9 +6,9 @@ import itertools
 from collections import Counter, defaultdict
 from typing import Any
 
-from jobs.scheduling.cluster_state import Host
 from jobs.scheduling.decide import run, work_on
 from jobs.scheduling.explain import explain
+from jobs.scheduling.hosts import Host
 from jobs.scheduling.reasons import Reason
 from jobs.scheduling.types import Evict, HostCards, Plan, Running, Snapshot, Waiting
 from jobs.simulation.job import Setup
