@@ -8,14 +8,13 @@ from itertools import chain
 from operator import attrgetter
 from typing import Literal, NamedTuple
 
-from jobs.scheduling.types import Policy, Waiting
+from jobs.scheduling.types import NEVER, Policy, Waiting
 
 Phase = Literal["high", "auto", "elastic"]
 Entry = tuple[float, float, int, Waiting, "Group"]  # two sort keys, the id, the task, its group
 Line = tuple[str, frozenset[int]]
 BY_TIME = ("priority", "submission", "fifo", "fair_share")  # orders whose entries stand by first submission
 TOP_LEVEL = 2  # aging lifts no task above high priority: up there the older goes first
-NEVER = float("inf")
 
 
 class Cause(NamedTuple):

@@ -10,9 +10,7 @@ from jobs.scheduling.cluster_state import Cluster
 from jobs.scheduling.hosts import Host, Pool
 from jobs.scheduling.placement import avoided
 from jobs.scheduling.queue import Phase
-from jobs.scheduling.types import Reservation, Running, Waiting
-
-NEVER = float("inf")
+from jobs.scheduling.types import NEVER, Reservation, Running, Waiting
 
 
 @dataclass(frozen=True, slots=True)

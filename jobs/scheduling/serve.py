@@ -20,8 +20,8 @@ from jobs.scheduling.preemption import (
 )
 from jobs.scheduling.queue import Cause, Group, waits_since
 from jobs.scheduling.quota import Caps
-from jobs.scheduling.reservation import NEVER, ends_at, withheld
-from jobs.scheduling.types import Running, Waiting
+from jobs.scheduling.reservation import ends_at, withheld
+from jobs.scheduling.types import NEVER, Running, Waiting
 from jobs.scheduling.work import Class, LineState, Work
 
 Try = Callable[[Work, Group, Waiting], Cause | None]  # None: it starts, or makes room for itself

@@ -13,6 +13,7 @@ from typing import Literal
 
 from jobs.scheduling.reasons import Reason
 
+NEVER = float("inf")  # in place of a time that does not come
 Rule = Literal[
     "victim",  # a high task needs its cards
     "guarantee",  # the same, although it was protected: there was no other way

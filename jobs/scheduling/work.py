@@ -13,6 +13,7 @@ from jobs.scheduling.preemption import Preemption, Ranking, is_protected
 from jobs.scheduling.queue import Group, Line, Queue, waits_since
 from jobs.scheduling.reservation import Binder, Binding, Bound, Gathering, ends_at
 from jobs.scheduling.types import (
+    NEVER,
     Claim,
     Evict,
     Plan,
@@ -26,7 +27,6 @@ from jobs.scheduling.types import (
 )
 
 Class = Literal["high", "elastic"]
-NEVER = float("inf")
 
 
 @dataclass(slots=True)

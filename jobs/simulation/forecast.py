@@ -13,7 +13,7 @@ from jobs.scheduling.order import elastic_turns, walk
 from jobs.scheduling.policy import backoff_s
 from jobs.scheduling.queue import Group, Line
 from jobs.scheduling.reservation import ends_at
-from jobs.scheduling.types import Policy, Running, Snapshot, Start, Waiting
+from jobs.scheduling.types import NEVER, Policy, Running, Snapshot, Start, Waiting
 from jobs.scheduling.work import Work
 from jobs.simulation.lengths import Length, Lengths
 
@@ -21,7 +21,6 @@ HORIZON_S = 7 * 86400.0
 STEP_S = 60.0  # two passes of the forecast stand at least so far apart; far ahead …
 DISTANCE_PER_STEP = 30.0  # … a thirtieth of what was looked ahead: a week takes some 200 of them, but …
 SHORT = 10  # … no further than all but the shortest tenth of the tasks run, else those would seem slower
-NEVER = float("inf")
 INVENTED = 1 << 20  # numbers for the cards of running tasks: a snapshot does not say them
 # Reasons that no end of a task takes away.
 HOPELESS = frozenset({"no_quota", "no_host", "no_container", "no_process", "no_ceph"})

@@ -23,11 +23,10 @@ from jobs.scheduling.policy import FAILED_AT_ONCE_S, backoff_s
 from jobs.scheduling.queue import Queue
 from jobs.scheduling.quota import Ledger
 from jobs.scheduling.reasons import Reason
-from jobs.scheduling.types import Plan, Quota, Reservation, Snapshot, Waiting
+from jobs.scheduling.types import NEVER, Plan, Quota, Reservation, Snapshot, Waiting
 from jobs.scheduling.work import Work
 from jobs.simulation.job import Attempt, Job, Setup
 
-NEVER = float("inf")
 BAD_CARD = ("broken", "external")
 
 
