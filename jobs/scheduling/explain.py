@@ -104,9 +104,9 @@ class _Speaker:
                 return Reason("evict_delay", {"at": cause.detail})
             case "quota":
                 return self._quota(task)
-            case "quota_kept":
+            case "quota_kept" | "cap_kept":
                 return Reason(
-                    "quota_kept",
+                    cause.code,
                     {**self._asked(task), "business": self._business(task), "head": int(cause.detail)},
                 )
             case "elastic_cap":

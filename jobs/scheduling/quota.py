@@ -122,16 +122,36 @@ class Ledger:
 
     def elastic_caps(self, business: int, user: int, gpu_type: int) -> Caps:
         """Return what the user may still take for elastic tasks within his business's caps and his own."""
-        rows = self.rows.get((business, gpu_type)) if self.caps_elastic else None
-        if rows is None:
+        if not self.caps_elastic:
             return FREE
         ours, mine = self.elastic[business, gpu_type, None], self.elastic[business, gpu_type, user]
-        left: dict[int | None, int] = {
-            region: min(
-                UNLIMITED if row.elastic_cards is None else row.elastic_cards - ours[region],
-                UNLIMITED if row.user_elastic_cards is None else row.user_elastic_cards - mine[region],
-            )
-            for region, row in rows.items()
-        }
+        return self._elastic_caps(business, gpu_type, ours, mine)
+
+    def elastic_caps_of_all(self, business: int, gpu_type: int) -> Caps:
+        """Return what the business may still take for elastic tasks, whatever a single user of it may."""
+        return self._elastic_caps(business, gpu_type, self.elastic[business, gpu_type, None], None)
+
+    def elastic_limits(self, business: int, gpu_type: int) -> Caps:
+        """Return what a user could take for elastic tasks where none of his business ran."""
+        return self._elastic_caps(business, gpu_type, {}, {})
+
+    def _elastic_caps(
+        self,
+        business: int,
+        gpu_type: int,
+        ours: Mapping[int | None, int],
+        mine: Mapping[int | None, int] | None,
+    ) -> Caps:
+        """Return the caps less what the business and the user hold by region; None: the user's do not count."""
+        rows = self.rows.get((business, gpu_type))
+        if rows is None:
+            return FREE
+        left: dict[int | None, int] = {}
+        for region, row in rows.items():
+            left[region] = UNLIMITED
+            if row.elastic_cards is not None:
+                left[region] = row.elastic_cards - ours.get(region, 0)
+            if row.user_elastic_cards is not None and mine is not None:
+                left[region] = min(left[region], row.user_elastic_cards - mine.get(region, 0))
         regions = {region: cards for region, cards in left.items() if region is not None}
         return Caps(left.get(_EVERYWHERE, UNLIMITED), regions or None)

@@ -156,9 +156,13 @@ def _leaves_quota(work: Work, task: Waiting | Running, gpu_type: int, cards: int
     head = work.quota_heads.get((task.business, gpu_type))
     if head is None or head is task:
         return True
-    caps = work.cluster.ledger.high_caps(task.business, gpu_type)
+    return _beside(head, task.region, cards, work.cluster.ledger.high_caps(task.business, gpu_type))
+
+
+def _beside(head: Waiting, region: int | None, cards: int, caps: Caps) -> bool:
+    """Say whether the caps allow the head's cards and so many besides in the region."""
     together = cards + head.host_num * head.host_gpu_num
-    return together <= caps.total and (head.region != task.region or caps.allows(task.region, together))
+    return together <= caps.total and (head.region != region or caps.allows(region, together))
 
 
 def wanted_by_high(work: Work) -> dict[tuple[int, int], int]:
@@ -323,7 +327,7 @@ def try_elastic(work: Work, group: Group, task: Waiting) -> Cause | None:
         return Cause("behind", line.head.id)
     caps = _elastic_types(work, task)
     if not caps:
-        return Cause("elastic_cap", scope="owner")
+        return _note_cap_head(work, task)
     kept = work.kept_hosts(group, task)
     own = len(caps) < len(task.gpu_types) or any(cap.regions for _, cap in caps)
     asks = [ask_for(work, task, gpu_type, cap, kept, "elastic") for gpu_type, cap in caps]
@@ -343,7 +347,38 @@ def _elastic_types(work: Work, task: Waiting) -> list[tuple[int, Caps]]:
         (gpu_type, ledger.elastic_caps(task.business, task.user, gpu_type))
         for gpu_type in work.types_of(task)
     ]
-    return [(gpu_type, cap) for gpu_type, cap in caps if cap.allows(task.region, cards)]
+    allowed = [(gpu_type, cap) for gpu_type, cap in caps if cap.allows(task.region, cards)]
+    if not work.cap_heads:
+        return allowed
+    return [(gpu_type, cap) for gpu_type, cap in allowed if _leaves_cap(work, task, gpu_type, cap, cards)]
+
+
+def _leaves_cap(work: Work, task: Waiting, gpu_type: int, caps: Caps, cards: int) -> bool:
+    """Say whether the elastic caps leave enough beside the task for the one of its business they are kept for."""
+    head = work.cap_heads.get((task.business, gpu_type))
+    if head is None or head is task:
+        return True
+    if head.user != task.user:
+        caps = work.cluster.ledger.elastic_caps_of_all(task.business, gpu_type)
+    return _beside(head, task.region, cards, caps)
+
+
+def _note_cap_head(work: Work, task: Waiting) -> Cause:
+    """Keep what its caps leave for an elastic task that waited too long for it, as with quota."""
+    cards = task.host_num * task.host_gpu_num
+    ledger, heads = work.cluster.ledger, work.cap_heads
+    for gpu_type in task.gpu_types:
+        head = heads.get((task.business, gpu_type))
+        if head and ledger.elastic_caps(task.business, task.user, gpu_type).allows(task.region, cards):
+            return Cause("cap_kept", head.id, "owner")
+    if work.is_aged(task):
+        left = {t: ledger.elastic_caps(task.business, task.user, t).total for t in task.gpu_types}
+        possible = [
+            t for t in task.gpu_types if ledger.elastic_limits(task.business, t).allows(task.region, cards)
+        ]
+        if possible:
+            heads.setdefault((task.business, max(possible, key=left.__getitem__)), task)
+    return Cause("elastic_cap", scope="owner")
 
 
 def _end_slices(work: Work, task: Waiting, asks: list[Ask]) -> bool:

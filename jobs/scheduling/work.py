@@ -57,6 +57,7 @@ class Work:
     lines: dict[Line, LineState] = field(default_factory=dict)
     # By business and type: high tasks that quota is kept for.
     quota_heads: dict[tuple[int, int], Waiting] = field(default_factory=dict)
+    cap_heads: dict[tuple[int, int], Waiting] = field(default_factory=dict)  # the same for elastic caps
     misses: set[Hashable] = field(default_factory=set)  # what was looked for in vain, for whomever
     _asks: dict[Size, Ask] = field(default_factory=dict)
     # By business and type: cards that waiting high tasks will take; worked out when first asked.
