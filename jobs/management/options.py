@@ -7,6 +7,7 @@ from jobs.scheduling.policy import CHOICES, KEYS
 from jobs.simulation.workload import CLASSES, MORE_OF_A_JOB
 
 PAIRS = "KEY=VALUE"
+DAYS = 7.0  # that --live looks back where --days does not say it
 POLICY = ", ".join(f"{key}={'|'.join(CHOICES[key])}" if key in CHOICES else f"{key}=NUMBER" for key in KEYS)
 # A simulated gang starts whole and at once, leaves after its own exit_s, and a host is lost when a scenario says so.
 WITHOUT_EFFECT = ("start_deadline_s", "exit_grace_s", "lost_after_s")
@@ -25,19 +26,16 @@ def add_recorded(parser: ArgumentParser) -> None:
         group.add_argument(name, type=Path, metavar="FILE", help=words)
     group.add_argument(
         "--default-class",
-        default="elastic",
         choices=CLASSES,
         help="the class of jobs whose priority_class is blank (default: elastic)",
     )
     group.add_argument(
         "--class-map",
-        default="",
         metavar="THEIRS=CLASS,…",
         help=f"what the file's words for classes mean ({', '.join(CLASSES)}), such as strict=high,best=elastic",
     )
     group.add_argument(
         "--time-limits",
-        default="none",
         metavar="none|FACTOR",
         help="give each job a limit of so many times its duration, such as 1.5 (default: none)",
     )
@@ -58,13 +56,13 @@ def add_others(parser: ArgumentParser) -> None:
         help="replay this installation's own tasks under today's policy and, beside it, with what --policy changes",
     )
     group.add_argument(
-        "--days", type=float, default=7.0, help="how far --live looks back, such as 0.5 (default: 7)"
+        "--days", type=float, help=f"how far --live looks back, such as 0.5 (default: {DAYS:g})"
     )
 
 
 def add_always(parser: ArgumentParser) -> None:
     """Declare what goes with each form."""
-    group = parser.add_argument_group("always")
+    group = parser.add_argument_group("with each form")
     words = (
         f"keys of the policy; the others keep their defaults, with --live today's values: {POLICY}. "
         f"{', '.join(WITHOUT_EFFECT)} are about real processes and hosts and change nothing here"

@@ -22,10 +22,12 @@ def rows(option: str, path: Path, needs: tuple[str, ...]) -> Iterator[dict[str, 
     with _reading(option, path), _open(path) as file:
         reader = csv.DictReader(file)
         there = reader.fieldnames or ()
-        if missing := [name for name in needs if name not in there]:
-            found = f"its first line names {', '.join(there)}" if there else "it is empty"
-            raise ValueError(f"{option}: {path} has no column {', '.join(missing)}; {found}")
-        yield from reader
+        missing = [name for name in needs if name not in there]
+        if not missing:
+            yield from reader
+    if missing:
+        found = f"its first line names {', '.join(there)}" if there else "it is empty"
+        raise ValueError(f"{option}: {path} has no column {', '.join(missing)}; {found}")
 
 
 def scenario(path: Path) -> dict[str, Any]:
@@ -38,7 +40,7 @@ def scenario(path: Path) -> dict[str, Any]:
 
 
 def _open(path: Path) -> IO[str]:
-    if path.suffix == ".gz":
+    if path.suffix.lower() == ".gz":
         return gzip.open(path, "rt", encoding="utf-8-sig", newline="")
     return path.open(encoding="utf-8-sig", newline="")
 
@@ -56,3 +58,7 @@ def _reading(option: str, path: Path) -> Iterator[None]:
     except (OSError, EOFError, csv.Error) as error:
         reason = getattr(error, "strerror", None) or error
         raise ValueError(f"{option}: {path} cannot be read: {reason}") from error
+    except (
+        ValueError
+    ) as error:  # a name with a NUL, a date or a number that YAML takes for one and cannot read
+        raise ValueError(f"{option}: {str(path)!r} cannot be read: {error}") from error

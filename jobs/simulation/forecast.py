@@ -11,7 +11,7 @@ from jobs.scheduling.decide import run, work_on
 from jobs.scheduling.explain import explain
 from jobs.scheduling.order import elastic_turns, walk
 from jobs.scheduling.policy import backoff_s
-from jobs.scheduling.queue import Group, Line
+from jobs.scheduling.queue import Group, Line, Phase, Queue
 from jobs.scheduling.reservation import ends_at
 from jobs.scheduling.types import NEVER, Policy, Running, Snapshot, Start, Waiting
 from jobs.scheduling.work import Work
@@ -106,14 +106,27 @@ def in_line(work: Work) -> dict[Line, list[int]]:
     return lines
 
 
+def line_of(work: Work, task: Waiting) -> list[int]:
+    """Return the tasks of the line that the task stands in, in the same order; after a pass over this state."""
+    phase: Phase = "high" if task.wanted == "high" else "elastic"
+    work.queue.advance(work.now)  # what the pass noted would have them passed over
+    groups = [g for g in work.queue.of_phase(phase) if g.line == (phase, frozenset(task.gpu_types))]
+    if phase == "high":
+        return [other.id for _, other in walk(groups, _nobody)]
+    alone = Queue.of((entry[3] for group in groups for entry in group.entries), work.policy, work.now)
+    line = [other.id for _, other in elastic_turns(alone, work.accounts, work.now, _nobody)]
+    alone.take_apart()
+    return line
+
+
+def _nobody(_: Group, __: Waiting) -> bool:
+    return False
+
+
 def _turns(work: Work) -> Iterator[tuple[Group, Waiting]]:
     """Give the tasks phase by phase, as the pass does, passing nobody over."""
-
-    def nobody(_: Group, __: Waiting) -> bool:
-        return False
-
-    yield from walk(work.queue.of_phase("high"), nobody)
-    yield from elastic_turns(work.queue, work.accounts, work.now, nobody)
+    yield from walk(work.queue.of_phase("high"), _nobody)
+    yield from elastic_turns(work.queue, work.accounts, work.now, _nobody)
 
 
 @dataclass(slots=True)

@@ -28,6 +28,7 @@ MORE_OF_A_JOB = (
     "checkpoint_s",
 )
 SUBMIT_KEYS = ("id", "business", "user", "class", "host_num", "host_gpu_num", "gpu_type", "duration_s")
+HOST_KEYS = ("host", "region", "gpu_type", "gpu_num")
 QUOTA_KEYS = ("business", "gpu_type", "region", "cards", "elastic_cards", "user_elastic_cards")
 EVENT_KEYS = {
     "submit": (*SUBMIT_KEYS, *MORE_OF_A_JOB),
@@ -116,8 +117,11 @@ class Reader:
         self.reservations = 0
         self.place = ""  # of the row that is being read
 
-    def rows_of(self, what: str, rows: Any) -> Iterator[Mapping[str, Any]]:
-        """Give the rows, and note the place of each for whoever finds a fault in it."""
+    def rows_of(self, what: str, rows: Any, keys: tuple[str, ...] = ()) -> Iterator[Mapping[str, Any]]:
+        """Give the rows, and note the place of each for whoever finds a fault in it.
+
+        They have no other values than `keys`; none: a table may have columns of its own.
+        """
         if isinstance(rows, (str, Mapping)) or not isinstance(rows, Iterable):
             raise ValueError(f"{what} is a list of rows, not {rows!r}")
         for place, row in enumerate(rows, 1):
@@ -126,6 +130,8 @@ class Reader:
                 raise ValueError(
                     f"a row names its values, as in {{host: h1, gpu_num: 8}}; this one is {row!r}"
                 )
+            for key in row if keys else ():
+                one_of(key, keys, f"a value of {what}")
             yield row
         self.place = ""
 
@@ -139,15 +145,15 @@ class Reader:
         except ValueError as error:
             raise ValueError(f"{self.place}{error}") from error
 
-    def add_hosts(self, rows: Any) -> None:
+    def add_hosts(self, rows: Any, keys: tuple[str, ...] = ()) -> None:
         """Read the hosts; they go before jobs, whose types may be any that there are."""
-        self.rows += [self._host(row) for row in self.rows_of("hosts", rows)]
+        self.rows += [self._host(row) for row in self.rows_of("hosts", rows, keys)]
         self.any_type = tuple(t for _, t in sorted((self.types.names[t], t) for t in self.types.names))
 
-    def add_quotas(self, rows: Any) -> None:
+    def add_quotas(self, rows: Any, keys: tuple[str, ...] = ()) -> None:
         """Read the quotas."""
         seen: set[tuple[int, int, int | None]] = set()
-        for row in self.rows_of("quotas", rows):
+        for row in self.rows_of("quotas", rows, keys):
             quota = self.quota(row)
             key = (quota.business, quota.gpu_type, quota.region)
             if key in seen:
@@ -283,14 +289,20 @@ class Reader:
 
     def _reservation(self, what: Mapping[str, Any]) -> Reservation:
         self.reservations += 1
+        start = number(what["from_s"], "from_s") if "from_s" in what else float("-inf")
+        end = number(what["to_s"], "to_s") if "to_s" in what else float("inf")
+        if end <= start:
+            raise ValueError(
+                f"to_s comes after from_s: {what['to_s']!r} does not come after {what['from_s']!r}"
+            )
         return Reservation(
             id=self.reservations,
             business=self.businesses.id(what["business"]),
             gpu_type=self.types.id(what.get("gpu_type")),
             region=self.regions.id(what["region"]) if what.get("region") else None,
             cards=whole(what["cards"], "cards"),
-            start=number(what["from_s"], "from_s") if "from_s" in what else float("-inf"),
-            end=number(what["to_s"], "to_s") if "to_s" in what else float("inf"),
+            start=start,
+            end=end,
         )
 
     def _report(self, what: Mapping[str, Any]) -> dict[str, Any]:
@@ -308,8 +320,8 @@ def read_scenario(document: Mapping[str, Any]) -> Setup:
         one_of(key, SCENARIO_KEYS, "a scenario's key")
     reader = Reader()
     with reader.telling():
-        reader.add_hosts(document.get("hosts") or ())
-        reader.add_quotas(document.get("quotas") or ())
+        reader.add_hosts(document.get("hosts") or (), HOST_KEYS)
+        reader.add_quotas(document.get("quotas") or (), QUOTA_KEYS)
         reader.events += [reader.event(row) for row in reader.rows_of("events", document.get("events") or ())]
     until = document.get("until")
     return reader.setup(

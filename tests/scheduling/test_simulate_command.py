@@ -71,9 +71,24 @@ def test_a_column_of_the_table_goes_before_what_holds_for_every_job(files: Path)
 
 
 def test_packed_files_with_a_byte_order_mark_are_read(files: Path) -> None:
-    with gzip.open(files / "jobs.csv.gz", "wt", encoding="utf-8-sig") as file:
+    with gzip.open(files / "jobs.csv.GZ", "wt", encoding="utf-8-sig") as file:
         file.write(JOBS)
-    assert "2" in simulate("--hosts", "hosts.csv", "--jobs", "jobs.csv.gz", *CLASSES).split("finished")[0]
+    assert "2" in simulate("--hosts", "hosts.csv", "--jobs", "jobs.csv.GZ", *CLASSES).split("finished")[0]
+
+
+def test_jobs_that_the_cluster_could_never_hold_are_counted(files: Path) -> None:
+    (files / "jobs.csv").write_text(JOBS.replace("1,8,P40,best", "9,8,P40,best"))
+    assert "1: the whole cluster could never hold them" in simulate(*RECORDED, *CLASSES)
+
+
+def test_who_reads_no_further_is_told_nothing(files: Path) -> None:
+    root = Path(__file__).resolve().parents[2]
+    ours, theirs = os.pipe()
+    os.close(ours)
+    command = [sys.executable, str(root / "manage.py"), "simulate", "--scenario", "s.yaml"]
+    done = subprocess.run(command, stdout=theirs, stderr=subprocess.PIPE)
+    os.close(theirs)
+    assert (done.returncode, done.stderr) == (141, b"")
 
 
 def test_a_policy_on_the_command_line_goes_before_the_scenarios_own(files: Path) -> None:
@@ -113,6 +128,13 @@ FAULTS = [
     ((*RECORDED, *CLASSES, "--plot", "out.pdf"), "--plot writes .svg or .png files, and out.pdf is neither"),
     ((*RECORDED, *CLASSES, "--json", "."), ". cannot be written: Is a directory"),
     (("--live", "--plot", "out.svg"), "--plot draws one simulation"),
+    (
+        ("--scenario", "s.yaml", "--default-class", "high"),
+        "--default-class would change nothing with --scenario",
+    ),
+    (("--scenario", "s.yaml", "--days", "3"), "--days would change nothing with --scenario"),
+    (("--live", "--every-job", "pull_up=true"), "--every-job would change nothing with --live"),
+    (("--hosts", "h\0.csv", "--jobs", "jobs.csv"), r"--hosts: 'h\x00.csv' cannot be read"),
     (("--live", "--days", "0"), "--days is a number of days, more than 0 and 3650 at most, not 0"),
 ]
 
@@ -167,6 +189,20 @@ def test_a_fault_of_a_table_is_named_with_its_row(files: Path, old: str, new: st
             "events, row 1: a value of submit is one of id, business",
         ),
         ("policy: [slice_s]", "policy names its values"),
+        ("until: 2026-13-45", "--scenario: 's.yaml' cannot be read: month must be in 1..12"),
+        (f"until: {'9' * 5000}", "--scenario: 's.yaml' cannot be read: Exceeds the limit"),
+        (
+            "hosts: [{host: h1, gpus: 8}]",
+            "hosts, row 1: a value of hosts is one of host, region, gpu_type, gpu_num",
+        ),
+        (
+            "quotas: [{business: A, limit: 8}]",
+            "quotas, row 1: a value of quotas is one of business, gpu_type",
+        ),
+        (
+            "events: [{at: 0, reservation: {business: A, cards: 8, from_s: 60, to_s: 60}}]",
+            "events, row 1: to_s comes after from_s: 60 does not come after 60",
+        ),
     ],
 )
 def test_a_fault_of_a_scenario_is_named_with_its_row(files: Path, text: str, words: str) -> None:

@@ -2,6 +2,8 @@
 
 import dataclasses
 import json
+import os
+import sys
 import time
 from argparse import ArgumentParser
 from pathlib import Path
@@ -11,7 +13,7 @@ from django.core.management.base import BaseCommand, CommandError
 from django.db import DatabaseError
 
 from jobs.management import picture, progress, side_by_side, tables
-from jobs.management.options import PAIRS, add_always, add_others, add_recorded
+from jobs.management.options import DAYS, PAIRS, add_always, add_others, add_recorded
 from jobs.scheduling import policy as policies
 from jobs.simulation.figures import report
 from jobs.simulation.job import Setup
@@ -53,6 +55,11 @@ class Command(BaseCommand):
             raise CommandError(
                 f"the database cannot be read ({error}): is it the one of DATABASE_URL?"
             ) from error
+        except BrokenPipeError:  # whoever read the summary, such as `head`, has enough
+            os.dup2(
+                os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno()
+            )  # the last flush says nothing either
+            sys.exit(141)  # as a program that SIGPIPE ends
         except OSError as error:  # what is read says so in a ValueError of its own
             # Of a full disk the error names no file.
             where = error.filename or options["json"] or options["plot"] or "the answer"
@@ -70,6 +77,9 @@ class Command(BaseCommand):
         for key, value in figures["summary"].items():
             shown = f"{value:,.3f}".rstrip("0").rstrip(".") if isinstance(value, float) else value
             self.stdout.write(f"{key:>18}  {shown}")
+        refused = sum(task["state"] == "refused" for task in figures["tasks"].values())
+        if refused:
+            self.stdout.write(f"{'refused':>18}  {refused}: the whole cluster could never hold them")
 
     def _live(self, options: dict[str, Any]) -> None:
         """Replay what ran here, under today's policy and under the other one."""
@@ -80,7 +90,7 @@ class Command(BaseCommand):
         if options["policy"]:
             changes = _pairs("--policy", options["policy"])
             policy[", ".join(options["policy"])] = policies.read({**dataclasses.asdict(today), **changes})
-        work = replay.load(time.time(), options["days"])
+        work = replay.load(time.time(), DAYS if options["days"] is None else options["days"])
         if not work.tasks:
             raise ValueError(
                 f"no task ran here since {work.since:%Y-%m-%d %H:%M} UTC; --days looks back further"
@@ -118,7 +128,8 @@ def _refuse_early(options: dict[str, Any]) -> None:
         raise ValueError(f"{', '.join(recorded)} alone is not enough: give --hosts FILE and --jobs FILE")
     if live and options["plot"]:
         raise ValueError("--plot draws one simulation, and --live makes two: leave one of them out")
-    if not 0 < options["days"] <= MOST_DAYS:
+    _refuse_others(options, "--scenario" if scenario else "--live" if live else "--hosts and --jobs")
+    if options["days"] is not None and not 0 < options["days"] <= MOST_DAYS:
         raise ValueError(
             f"--days is a number of days, more than 0 and {MOST_DAYS} at most, not {options['days']:g}"
         )
@@ -126,6 +137,14 @@ def _refuse_early(options: dict[str, Any]) -> None:
         picture.refuse_early(options["plot"])
     if options["json"] and not options["json"].absolute().parent.is_dir():
         raise ValueError(f"--json: there is no folder {options['json'].absolute().parent}")
+
+
+def _refuse_others(options: dict[str, Any], form: str) -> None:
+    """Refuse options of another form than the one that was given: they would change nothing."""
+    recorded = ("default_class", "class_map", "time_limits", "every_job")
+    others = (() if form.startswith("--hosts") else recorded) + (() if form == "--live" else ("days",))
+    if given := [f"--{name.replace('_', '-')}" for name in others if options[name] not in (None, [])]:
+        raise ValueError(f"{', '.join(given)} would change nothing with {form}: leave it out")
 
 
 def _setup(options: dict[str, Any]) -> Setup:
@@ -136,7 +155,7 @@ def _setup(options: dict[str, Any]) -> Setup:
         if not isinstance(given, dict):
             raise ValueError(f"policy names its values, as in {{slice_s: 600}}; this one is {given!r}")
         return read_scenario({**document, "policy": {**given, **policy}})
-    class_map = _pairs("--class-map", [pair for pair in options["class_map"].split(",") if pair])
+    class_map = _pairs("--class-map", [pair for pair in (options["class_map"] or "").split(",") if pair])
     for theirs, ours in class_map.items():
         one_of(ours, CLASSES, f"--class-map: the class of {theirs}")
     quotas = options["quotas"]
@@ -145,7 +164,7 @@ def _setup(options: dict[str, Any]) -> Setup:
         tables.rows("--jobs", options["jobs"], tables.JOBS),
         tables.rows("--quotas", quotas, tables.QUOTAS) if quotas else (),
         policies.read(policy),
-        default_class=options["default_class"],
+        default_class=options["default_class"] or "elastic",
         class_map=class_map,
         limit_factor=_factor(options["time_limits"]),
         every_job=_pairs("--every-job", options["every_job"]),
@@ -163,8 +182,8 @@ def _pairs(option: str, texts: list[str]) -> dict[str, str]:
     return found
 
 
-def _factor(text: str) -> float | None:
-    if text == "none":
+def _factor(text: str | None) -> float | None:
+    if text in (None, "none"):
         return None
     factor = number(text, "--time-limits")
     if factor == 0:
