@@ -1,1 +1,3 @@
 """Talk to a Taiji platform from anywhere; no Django."""
+
+VERSION = "1.0"

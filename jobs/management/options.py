@@ -43,21 +43,24 @@ def add_recorded(parser: ArgumentParser) -> None:
     group.add_argument("--every-job", metavar=PAIRS, nargs="+", action="extend", default=[], help=words)
 
 
-def add_others(parser: ArgumentParser) -> None:
-    """Declare invented work, and what ran here."""
+def add_invented(parser: ArgumentParser) -> None:
+    """Declare invented work."""
     group = parser.add_argument_group("invented work")
     group.add_argument(
         "--scenario", type=Path, metavar="FILE", help="YAML with hosts, quotas, policy, until and events"
     )
+
+
+def add_live(parser: ArgumentParser) -> None:
+    """Declare what ran here."""
     group = parser.add_argument_group("what ran here")
     group.add_argument(
         "--live",
         action="store_true",
         help="replay this installation's own tasks under today's policy and, beside it, with what --policy changes",
     )
-    group.add_argument(
-        "--days", type=float, help=f"how far --live looks back, such as 0.5 (default: {DAYS:g})"
-    )
+    words = f"how far --live looks back, such as 0.5 (default: {DAYS:g})"
+    group.add_argument("--days", type=float, help=words)
 
 
 def add_always(parser: ArgumentParser) -> None:

@@ -8,6 +8,7 @@ from jobs.simulation.timeline import LONGER, Timeline
 if TYPE_CHECKING:  # matplotlib is an extra
     from matplotlib.axes import Axes
 
+UNITS = ((86400, "day"), (3600, "hour"), (60, "minute"), (1, "second"))
 KINDS = (".svg", ".png")
 HIGH, ELASTIC, WAITING, EVICTED, INK = "#1c5d99", "#7fc8b8", "#8a8d93", "#d1495b", "#333333"
 STYLE: dict[Any, Any] = {
@@ -49,18 +50,32 @@ def draw(course: Timeline, path: Path, title: str) -> None:
         figure = Figure(figsize=(9, 7), layout="constrained")
         cards, waiting, evicted = figure.subplots(3, 1, sharex=True, height_ratios=(3, 1.4, 1))
         figure.suptitle(title, fontsize="large", fontweight="bold", color=INK)
-        edges = [course.span * number / 3600 for number in range(len(course.high) + 1)]
+        unit, name = unit_of(course.span * len(course.high))
+        edges = [course.span * number / unit for number in range(len(course.high) + 1)]
         _cards(cards, course, edges)
         waiting.stairs(course.waiting, edges, fill=True, color=WAITING)
         waiting.set(title="Tasks that wait", ylabel="tasks", ylim=(0, None))
         longer = [*edges[:-1:LONGER], edges[-1]]
         evicted.stairs(course.evictions, longer, fill=True, color=EVICTED)
-        hours = f"{course.span * LONGER / 3600:.2g}"
-        evicted.set(title=f"Evictions in each {hours} hours", ylabel="evictions", ylim=(0, None))
-        evicted.set(xlabel="hours since the first submission", xlim=(0, edges[-1]))
+        evicted.set(
+            title=f"Evictions in each {length(course.span * LONGER)}", ylabel="evictions", ylim=(0, None)
+        )
+        evicted.set(xlabel=f"{name}s since the first submission", xlim=(0, edges[-1]))
         evicted.yaxis.get_major_locator().set_params(integer=True)
         figure.align_ylabels()
         figure.savefig(path, dpi=150, metadata={"Date": None} if path.suffix.lower() == ".svg" else None)
+
+
+def unit_of(seconds: float) -> tuple[int, str]:
+    """Return the unit in which a length of time is a small number: its seconds, and its name for one of it."""
+    return next(((unit, name) for unit, name in UNITS if seconds >= 2 * unit), UNITS[-1])
+
+
+def length(seconds: float) -> str:
+    """Return a length of time in words, rounded to three digits."""
+    unit, name = unit_of(seconds)
+    number = f"{seconds / unit:.3g}"
+    return f"{number} {name}" if number == "1" else f"{number} {name}s"
 
 
 def _cards(axes: "Axes", course: Timeline, edges: list[float]) -> None:

@@ -1,0 +1,82 @@
+"""Where the platform is and who calls it: from the environment, else from what `taiji login` kept."""
+
+import json
+import locale
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+from jobs.client.platform import Taiji
+
+
+class NoAccount(Exception):
+    """Nobody logged in; the message says how."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Account:
+    """A platform's address and an API token of it."""
+
+    url: str
+    token: str
+
+    def platform(self) -> Taiji:
+        """Return the platform, speaking the language of the shell."""
+        return Taiji(self.url, self.token, language=language())
+
+
+def language() -> str:
+    """Return the language of the shell as HTTP names it."""
+    name = os.environ.get("LC_ALL") or os.environ.get("LC_MESSAGES") or os.environ.get("LANG") or ""
+    return "zh-hans" if locale.normalize(name).startswith("zh") else "en"
+
+
+def file() -> Path:
+    """Return the file that `taiji login` keeps the account in."""
+    if named := os.environ.get("TAIJI_LOGIN"):
+        return Path(named)
+    return Path(os.environ.get("XDG_CONFIG_HOME") or Path.home() / ".config") / "taiji" / "login.json"
+
+
+def find(given: str = "") -> Account:
+    """Return the account to call with, `given` being the token where one is; raises NoAccount.
+
+    A kept token is sent to no other platform than the one that it is for.
+    """
+    kept = _kept()
+    url = os.environ.get("TAIJI_URL", "").rstrip("/") or kept.get("url", "")
+    own = kept.get("token", "") if url == kept.get("url") else ""
+    token = given or os.environ.get("TAIJI_TOKEN", "").strip() or own
+    if url and token:
+        return Account(url=url, token=token)
+    missing = "TAIJI_TOKEN" if url else "TAIJI_URL and TAIJI_TOKEN"
+    raise NoAccount(f"Nobody is logged in: run `taiji login URL` once, or set {missing}.")
+
+
+def keep(account: Account) -> Path:
+    """Write the account where only its owner can read it; return the file."""
+    path = file()
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.unlink(missing_ok=True)
+    with open(path, "x", opener=lambda name, flags: os.open(name, flags, 0o600), encoding="utf-8") as new:
+        json.dump({"url": account.url, "token": account.token}, new)
+    return path
+
+
+def forget() -> bool:
+    """Remove the account; return whether there was one."""
+    there = file().exists()
+    file().unlink(missing_ok=True)
+    return there
+
+
+def _kept() -> dict[str, str]:
+    try:
+        found = json.loads(file().read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        return {}
+    except (OSError, ValueError) as error:
+        raise NoAccount(f"{file()} cannot be read ({error}): remove it and log in again.") from error
+    if not isinstance(found, dict) or not all(isinstance(part, str) for part in found.values()):
+        raise NoAccount(f"{file()} is not what `taiji login` writes: remove it and log in again.")
+    return found

@@ -1,0 +1,75 @@
+"""A document from a file, with the code that lies in a folder of this machine."""
+
+import sys
+from pathlib import Path
+from typing import Any
+
+from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TransferSpeedColumn
+
+from jobs import parse
+from jobs.client import uploads
+from jobs.client.command.screen import err
+from jobs.client.pack import CannotPack, pack
+from jobs.client.platform import Taiji
+
+
+class BadDocument(Exception):
+    """The file holds no document; the message says where and why."""
+
+
+def read(path: Path) -> dict[str, Any]:
+    """Return the document in a file, `-` for what comes in: JSON or YAML, with comments and trailing commas."""
+    try:
+        text = sys.stdin.read() if str(path) == "-" else path.read_text(encoding="utf-8-sig")
+        found = parse.parse(text)
+    except UnicodeDecodeError as error:
+        raise BadDocument(f"{path} is no text in UTF-8: {error}") from error
+    except parse.Malformed as error:
+        place = (
+            f", line {error.line}" + (f", column {error.column}" if error.column else "")
+            if error.line
+            else ""
+        )
+        raise BadDocument(f"{path}{place}: {error.problem}") from error
+    if not isinstance(found, dict):
+        raise BadDocument(f"{path} holds no document: it begins with {{ and names its fields.")
+    return found
+
+
+def value(text: str) -> Any:
+    """Return the value of a field as YAML reads it: 2, true, P40, [a, b]."""
+    try:
+        return parse.parse(text) if text.strip() else text
+    except parse.Malformed as error:
+        raise BadDocument(f"--set: {text!r} is no value: {error.problem}") from error
+
+
+def bring_code(platform: Taiji, document: dict[str, Any], beside: Path) -> dict[str, Any]:
+    """Return the document with its folder of code uploaded; a relative folder lies beside the document."""
+    folder = document.get("model_local_file_path")
+    if (
+        not isinstance(folder, str)
+        or not folder.strip()
+        or document.get("upload")
+        or document.get("model_id")
+    ):
+        return document
+    business = document.get("business_flag")
+    if not isinstance(business, str) or not business:
+        return document  # the platform says what is missing, together with all else
+    try:
+        packed = pack(beside / Path(folder).expanduser())
+    except CannotPack as error:
+        raise BadDocument(f"model_local_file_path: {error}") from error
+    try:
+        with _bar(packed.size) as bar:
+            task = bar.add_task("Uploading code", total=packed.size)
+            uploads.send(platform.http, business, packed, lambda sent: bar.update(task, advance=sent))
+    finally:
+        packed.file.unlink()
+    return document | {"upload": packed.digest}
+
+
+def _bar(size: int) -> Progress:
+    columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TransferSpeedColumn())
+    return Progress(*columns, console=err, transient=True, disable=not err.is_terminal or size < 2**20)

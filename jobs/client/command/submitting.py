@@ -1,0 +1,145 @@
+"""`taiji submit`, `preview` and `clone`."""
+
+import json
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from jobs.client.answers import Task, Verdict
+from jobs.client.command import account, codes, documents
+from jobs.client.command.following import follow, wait
+from jobs.client.command.screen import err, facts, line, moment, show_json
+from jobs.client.platform import Taiji
+
+FILE = typer.Argument(
+    help="The task's document, JSON or YAML, comments allowed; - reads stdin.", metavar="FILE"
+)
+JSON = typer.Option("--json", help="Print JSON, for scripts.")
+WAIT = typer.Option("--wait", "-w", help="Wait until the task is over, and exit with its code.")
+FOLLOW = typer.Option("--follow", "-f", help="Show its log until it is over; implies --wait.")
+SET = typer.Option(
+    "--set", metavar="FIELD=VALUE", help="Change a field of the document; VALUE as in YAML. Repeatable."
+)
+VERDICTS = {
+    "starts": "starts now",
+    "starts_after_evicting": "starts after evicting",
+    "queues": "queues",
+    "never": "would never start",
+}
+
+
+def add_submitting(app: typer.Typer) -> None:
+    """Add them to the command."""
+    app.command("submit")(submit)
+    app.command("preview")(preview)
+    app.command("clone")(clone)
+
+
+def submit(
+    file: Annotated[Path, FILE],
+    wait_for: Annotated[bool, WAIT] = False,
+    follow_log: Annotated[bool, FOLLOW] = False,
+    changes: Annotated[list[str] | None, SET] = None,
+    key: Annotated[
+        str | None, typer.Option("--key", help="Submitting again with the same key returns the same task.")
+    ] = None,
+    as_json: Annotated[bool, JSON] = False,
+) -> None:
+    """Submit a task. Code in `model_local_file_path` is packed and uploaded first, unless the platform has it."""
+    document = _changed(documents.read(file), changes)
+    with _platform(document) as platform:
+        document = documents.bring_code(platform, document, file.parent)
+        task = platform.submit(document, key=key)
+        _go_on(platform, task, wait_for=wait_for, follow_log=follow_log, as_json=as_json)
+
+
+def clone(
+    task_id: Annotated[
+        int, typer.Argument(help="The task to copy, with its secrets if it is yours.", metavar="TASK")
+    ],
+    changes: Annotated[list[str] | None, SET] = None,
+    wait_for: Annotated[bool, WAIT] = False,
+    follow_log: Annotated[bool, FOLLOW] = False,
+    as_json: Annotated[bool, JSON] = False,
+) -> None:
+    """Submit a copy of a task, with some fields changed."""
+    with account.find().platform() as platform:
+        document = _changed(platform.task(task_id)["config"], changes)
+        task = platform.submit(document, origin=task_id)
+        _go_on(platform, task, wait_for=wait_for, follow_log=follow_log, as_json=as_json)
+
+
+def preview(
+    file: Annotated[Path, FILE],
+    changes: Annotated[list[str] | None, SET] = None,
+    as_json: Annotated[bool, JSON] = False,
+) -> None:
+    """Say what would become of a task, without submitting it: starts, evicts, queues or never. Exits 1 on never."""
+    document = _changed(documents.read(file), changes)
+    with _platform(document) as platform:
+        verdict = platform.preview(document, alternatives=True)
+    if as_json:
+        show_json(verdict)
+    else:
+        _show(verdict)
+    if verdict["verdict"] == "never":
+        raise typer.Exit(1)
+
+
+def _platform(document: dict[str, Any]) -> Taiji:
+    """Return the platform to call: a document may bring its own token, as the API takes it."""
+    token = document.pop("Token", None)
+    if isinstance(token, str) and token.strip():
+        return account.find(token.strip()).platform()
+    return account.find().platform()
+
+
+def _changed(document: dict[str, Any], changes: list[str] | None) -> dict[str, Any]:
+    for text in changes or ():
+        field, sign, value = text.partition("=")
+        if not (sign and field.strip()):
+            raise documents.BadDocument(f"--set takes FIELD=VALUE, such as host_num=2, not {text!r}")
+        document = document | {field.strip(): documents.value(value)}
+    return document
+
+
+def _go_on(platform: Taiji, task: Task, *, wait_for: bool, follow_log: bool, as_json: bool) -> None:
+    """Show the new task; wait for it where that is wanted, and exit with its code."""
+    if not (wait_for or follow_log):
+        show_json(task) if as_json else line(f"{task['id']}  {task['url']}")
+        return
+    err.print(f"Task {task['id']}: {task['url']}", markup=False)
+    over = follow(platform, task["id"]) if follow_log else wait(platform, task["id"])
+    if as_json:
+        show_json(over)
+    raise typer.Exit(codes.of_task(over))
+
+
+def _show(verdict: Verdict) -> None:
+    line(VERDICTS.get(verdict["verdict"], verdict["verdict"]))
+    where: dict[str, Any] = verdict["where"] or {}
+    reason: dict[str, Any] = verdict["reason"] or {}
+    basis = verdict["estimate_basis"]
+    hosts = ", ".join(f"{host['host']}: {host['cards']}" for host in where.get("hosts", ()))
+    facts(
+        [
+            ("where", " · ".join(filter(None, (where.get("gpu_type"), where.get("region"), hosts)))),
+            ("class", where.get("task_class")),
+            ("why", reason.get("message")),
+            ("place in line", f"{verdict['position']} of {verdict['of']}" if verdict["position"] else None),
+            ("starts about", moment(verdict["estimated_start"])),
+            ("estimate", basis["message"] if basis else None),
+            *(("evicts", _victim(victim)) for victim in verdict["evicts"]),
+            *((fault["field"] or "document", fault["message"]) for fault in verdict["faults"]),
+            *(
+                ("would start with", json.dumps(other["change"], ensure_ascii=False))
+                for other in verdict["alternatives"]
+            ),
+        ]
+    )
+
+
+def _victim(victim: dict[str, Any]) -> str:
+    fate = "comes back" if victim["comes_back"] else "does not come back"
+    return f"{victim['task_flag']} of {victim['business']}, loses {victim['lost_card_hours']:.1f} card-hours, {fate}"
