@@ -7,11 +7,16 @@ from django.contrib import admin, messages
 from django.db.models import Count, ForeignObjectRel, Model, Q, QuerySet
 from django.http import HttpRequest
 from django.utils import timezone
+from django.utils.formats import date_format
+from django.utils.html import format_html_join
 from django.utils.translation import gettext, ngettext
 from django.utils.translation import gettext_lazy as _
 
-from cluster import hints
-from cluster.models import Card, GpuType, Host, Region
+from cluster import card_faults, hints, host_events, host_moves
+from cluster.host_states import MOVES, VERBS, State
+from cluster.models import Card, GpuType, Host, HostEvent, Region
+
+EVENTS_SHOWN = 50
 
 
 class ReadOnlyAdmin(admin.ModelAdmin):
@@ -119,11 +124,28 @@ class GpuTypeAdmin(admin.ModelAdmin):
 class HostForm(forms.ModelForm):
     """What operators want of a host, and why."""
 
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        """Offer only the states that the host may go to."""
+        super().__init__(*args, **kwargs)
+        if "state" in self.fields:
+            now = State(self.instance.state)
+            after = [state for state, verb in MOVES[now].items() if verb in VERBS]
+            self.fields["state"].choices = [  # type: ignore[attr-defined]  # a choice field has them
+                (value, word) for value, word in Host.State.choices if value in {now, *after}
+            ]
+            self.fields["state"].show_hidden_initial = True  # what the page showed
+
     def clean(self) -> dict[str, Any] | None:
         """Ask why a host is taken out; a ready host needs no reason."""
         cleaned = super().clean() or self.cleaned_data
-        if cleaned.get("state") != Host.State.READY and not cleaned.get("state_reason", "").strip():
-            self.add_error("state_reason", gettext("Say why, for those who wait for this host."))
+        reason = (cleaned.get("state_reason") or "").strip()
+        taken_out = cleaned.get("state") not in {State.READY, State.QUARANTINED}
+        if fault := host_moves.fault_of("cordon" if taken_out else "uncordon", reason):
+            self.add_error("state_reason", fault)
+        now = self.initial.get("state")
+        if self.data.get(self.add_initial_prefix("state"), now) != now:
+            text = gettext("%s was changed by somebody else just now: look again.") % self.instance.name
+            self.add_error("state", text)
         return cleaned
 
 
@@ -154,7 +176,7 @@ class HostAdmin(admin.ModelAdmin):
         "name",
         "region",
         "condition",
-        "state_reason",
+        "why",
         "trouble",
         "cards_there",
         "last_seen_at",
@@ -175,9 +197,11 @@ class HostAdmin(admin.ModelAdmin):
         "address",
         "agent_version",
         "clock_offset_s",
+        "to_look_at",
+        "happened",
     )
     readonly_fields = tuple(name for name in fields if name not in {"state", "state_reason"})
-    actions = ("reset_token",)
+    actions = ("reset_token", "accept_machine")
     show_full_result_count = False
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Host]:
@@ -189,7 +213,28 @@ class HostAdmin(admin.ModelAdmin):
     @admin.display(description=_("state"), ordering="state")
     def condition(self, host: Host) -> str:
         """Return `lost` where the host is silent, else its state, in the reader's language."""
-        return gettext("lost") if host.lost_since else host.get_state_display()
+        is_lost = host.lost_since and host.state != State.REMOVED  # who is removed is silent soon
+        return gettext("lost") if is_lost else host.get_state_display()
+
+    @admin.display(description=_("reason"), ordering="state_reason")
+    def why(self, host: Host) -> str:
+        """Return why it is in its state."""
+        return host_events.reason(host.state_reason, host.state_args)
+
+    @admin.display(description=_("to look at"))
+    def to_look_at(self, host: Host) -> str:
+        """Return what operators should look at."""
+        return "; ".join(host_events.warnings(host_events.Facts.of(host), timezone.now()))
+
+    @admin.display(description=_("what happened"))
+    def happened(self, host: Host) -> str:
+        """Return the last events: when, what, who, why."""
+        rows = host.events.select_related("actor").order_by("-id")[:EVENTS_SHOWN]
+        return format_html_join(
+            "",
+            "<div>{} — {}{}</div>",
+            ((date_format(timezone.localtime(row.at), "Y-m-d H:i:s"), *_said(row)) for row in rows),
+        )
 
     @admin.display(description=_("cards"), ordering="number")
     def cards_there(self, host: Any) -> int:
@@ -205,14 +250,17 @@ class HostAdmin(admin.ModelAdmin):
         return False
 
     def save_model(self, request: HttpRequest, obj: Host, form: Any, change: bool) -> None:
-        """Write only what operators decide, so that a report coming in at the same time is not undone."""
-        fields = ["state", "state_reason"]
-        if "state" in form.changed_data:
-            obj.state_changed_at = timezone.now()
-            fields.append("state_changed_at")
-        obj.save(update_fields=fields)
-        hints.publish(hints.host_topic(obj.pk), "cards")
-        hints.wake_pass()
+        """Move the host as operators decide; a report that comes in at the same time is not undone."""
+        old, new, who = State(form.initial["state"]), State(obj.state), int(request.user.pk or 0)
+        reason = obj.state_reason.strip()
+        if new == State.READY and "state_reason" not in form.changed_data:
+            reason = ""  # it said why the host was taken out
+        if old == new:
+            if "state_reason" in form.changed_data:
+                host_moves.explain(obj.pk, old, actor_id=who, reason=reason)
+        elif not host_moves.move(obj.pk, old, new, actor_id=who, reason=reason):
+            text = gettext("%s was changed by somebody else just now: look again.") % obj.name
+            self.message_user(request, text, messages.ERROR)
 
     @admin.action(description=_("Reset token: the agent must register again"), permissions=["change"])
     def reset_token(self, request: HttpRequest, hosts: QuerySet[Host]) -> None:
@@ -221,9 +269,24 @@ class HostAdmin(admin.ModelAdmin):
         self.log_change_of(request, chosen)
         number = Host.objects.filter(pk__in=[host.pk for host in chosen]).update(token_hash="")
         for host in chosen:
+            host_events.note(host.pk, "token_reset", actor_id=request.user.pk)
             hints.publish(hints.host_topic(host.pk))  # a waiting call of the old agent ends now
         done = ngettext("%d host may register again.", "%d hosts may register again.", number) % number
         self.message_user(request, done, messages.SUCCESS)
+
+    @admin.action(description=_("Let another machine speak for it"), permissions=["change"])
+    def accept_machine(self, request: HttpRequest, hosts: QuerySet[Host]) -> None:
+        """Forget on which machines the agents of these hosts are: the next that calls with the token is taken."""
+        chosen = list(hosts)
+        Host.objects.filter(pk__in=[host.pk for host in chosen]).update(machine="", seat="")
+        for host in chosen:
+            host_events.note(host.pk, "machine_accepted", actor_id=request.user.pk)
+        words = ngettext(
+            "The next agent that calls with the token of %d host is taken.",
+            "The next agents that call with the tokens of %d hosts are taken.",
+            len(chosen),
+        )
+        self.message_user(request, words % len(chosen), messages.SUCCESS)
 
     def log_change_of(self, request: HttpRequest, hosts: list[Host]) -> None:
         """Note in the history who reset the tokens."""
@@ -239,3 +302,24 @@ class CardAdmin(ReadOnlyAdmin):
     list_filter = ("state", "gpu_type", "host__region")
     list_select_related = ("host", "gpu_type")
     search_fields = ("host__name", "uuid")
+    actions = ("clear_faults",)
+
+    def has_clear_permission(self, request: HttpRequest) -> bool:
+        """Those who may change hosts."""
+        return bool(request.user.has_perm("cluster.change_host"))
+
+    @admin.action(description=_("Take their faults for cured: offer them again"), permissions=["clear"])
+    def clear_faults(self, request: HttpRequest, cards: QuerySet[Card]) -> None:
+        """Have the agents offer cards again that a fault took out; one that fails still, fails anew."""
+        number = card_faults.clear(list(cards.values_list("pk", flat=True)), request.user.pk)
+        done = ngettext("%d card is offered again.", "%d cards are offered again.", number) % number
+        if number < cards.count():
+            done += " " + gettext("The others have no fault, or one that lasts as long as it is seen.")
+        self.message_user(request, done, messages.SUCCESS if number else messages.WARNING)
+
+
+def _said(event: HostEvent) -> tuple[str, str]:
+    """Return what an event says, and behind it who did it and why."""
+    behind = [str(event.actor) if event.actor else "", event.reason]
+    said = ": ".join(part for part in behind if part)
+    return host_events.sentence(event.code, event.args), f" ({said})" if said else ""

@@ -18,8 +18,8 @@ from django.utils.translation import gettext as _
 from django.views.decorators.csrf import csrf_exempt
 from django.views.decorators.http import require_GET, require_http_methods, require_POST
 
-from cluster import bundles, hints, hub, inventory, logs, reports, sync, threads
-from cluster.agent.protocol import PROTOCOL
+from cluster import admission, bundles, fencing, hints, hub, inventory, logs, reports, sync, threads
+from cluster.agent.protocol import OLDEST, PROTOCOL
 from cluster.fields import Fault, Fields, Malformed
 from cluster.models import Host, Instance
 
@@ -94,10 +94,11 @@ def _register(request: HttpRequest) -> JsonResponse:
 @require_POST
 async def sync_host(request: HttpRequest) -> JsonResponse:
     """Take a host's report and answer with what it should run, as soon as that is news to it."""
+    mark = hub.mark()
     try:
-        report, host_id, desired = await threads.run(_take, request)
+        report, host, desired = await threads.run(_take, request)
         if desired.version == report.have and report.wait_s > 0:
-            desired = await _wait(host_id, report, desired)
+            desired = await _wait(host, report, desired, mark)
     except Refused as refused:
         return refused.answer
     except sync.Late:
@@ -105,25 +106,32 @@ async def sync_host(request: HttpRequest) -> JsonResponse:
     return JsonResponse(desired.document(timezone.now()))
 
 
-async def _wait(host_id: int, report: reports.Report, desired: sync.Desired) -> sync.Desired:
+async def _wait(host: Host, report: reports.Report, desired: sync.Desired, mark: hub.Mark) -> sync.Desired:
+    """Return what the host should run once that is news, or what it knows when it waited long enough.
+
+    Nothing is read again where nothing was told since the mark, not even at the end: the agent's next report
+    follows at once, and a hint that was lost costs no more.
+    """
     loop = asyncio.get_running_loop()
     until = loop.time() + min(report.wait_s, LONGEST_WAIT_S)
-    async with hub.listen(hints.host_topic(host_id)) as listener:
-        while True:
-            # Read only once listening: what changes after this read is told.
-            desired = await threads.run(sync.desired, host_id, report)
-            if desired.version != report.have or not await listener.changed(until - loop.time()):
-                return desired
+    async with hub.listen(hints.host_topic(host.pk), read_after=mark) as listener:
+        while desired.version == report.have and await listener.changed(until - loop.time()):
+            desired = await threads.run(sync.desired, host, report)
+    return desired
 
 
-def _take(request: HttpRequest) -> tuple[reports.Report, int, sync.Desired]:
+def _take(request: HttpRequest) -> tuple[reports.Report, Host, sync.Desired]:
     host = _host(request)
-    document = _document(request)
+    document = _document(request, host)
     try:
         report = reports.read(document)
+        return report, host, sync.take(host, report, timezone.now())
     except Malformed as error:
         raise Refused(400, *error.faults) from error
-    return report, host.pk, sync.take(host, report, timezone.now())
+    except sync.NotKnown as error:
+        raise _not_known() from error
+    except fencing.Refused as refused:
+        raise _refuse(409, refused.code, admission.sentence(refused, host.name)) from refused
 
 
 @require_GET
@@ -140,7 +148,8 @@ async def packed_code(request: HttpRequest, digest: str) -> HttpResponseBase:
 
 def _packed_code(request: HttpRequest, digest: str) -> tuple[Path, int]:
     host = _host(request)
-    live = Instance.objects.filter(host=host, wanted=True).exclude(phase=Instance.Phase.GONE)
+    # Also one that is wanted no more: its host may not know yet, and would take a refusal for a fault of the code.
+    live = Instance.objects.filter(host=host).exclude(phase=Instance.Phase.GONE)
     needed = ((spec.get("code") or {}).get("digest") for spec in live.values_list("spec", flat=True))
     if digest not in needed:  # the same answer for what is not there: a host learns only of its own
         raise _refuse(404, "unknown", _("No instance of this host needs such code."))
@@ -205,12 +214,16 @@ def _secret(request: HttpRequest) -> str:
 def _host(request: HttpRequest) -> Host:
     host = sync.host_of(_secret(request))
     if host is None:
-        raise _refuse(401, "token", _("The host's token is not valid, or not any more."))
+        raise _not_known()
     return host
 
 
-def _document(request: HttpRequest) -> Any:
-    """Return the JSON document of a call, in a protocol that is spoken here."""
+def _not_known() -> Refused:
+    return _refuse(401, "token", _("The host's token is not valid, or not any more."))
+
+
+def _document(request: HttpRequest, host: Host | None = None) -> Any:
+    """Return the JSON document of a call, in a protocol that is spoken here; `host` calls, where it is known."""
     try:
         document = json.loads(request.body)
     except RequestDataTooBig as error:
@@ -220,12 +233,21 @@ def _document(request: HttpRequest) -> Any:
     protocol = reports.protocol_of(document)
     if protocol is None:
         raise _refuse(400, "required", _("The protocol's number is needed."), "protocol")
-    if protocol < PROTOCOL:
-        raise _refuse(
-            426,
-            "too_old",
-            _("This agent speaks protocol %(theirs)d, the platform needs %(ours)d: install a newer agent.")
-            % {"theirs": protocol, "ours": PROTOCOL},
-            "protocol",
-        )
+    if protocol < OLDEST:
+        if host is not None:
+            admission.note_too_old(host, protocol, timezone.now())
+        raise _too_old(protocol)
     return document
+
+
+def _too_old(protocol: int) -> Refused:
+    return _refuse(
+        426,
+        "too_old",
+        _(
+            "This agent speaks protocol %(theirs)d, the platform %(ours)d and the one before: install a newer agent, "
+            "of the platform's version. What runs on the host runs on meanwhile."
+        )
+        % {"theirs": protocol, "ours": PROTOCOL},
+        "protocol",
+    )

@@ -8,6 +8,7 @@ import os
 import re
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from pathlib import Path
 from uuid import uuid4
 
@@ -22,8 +23,8 @@ __all__ = [
     "TooLarge",
     "Unsafe",
     "WrongDigest",
-    "keep",
     "locked",
+    "received",
     "remove_others",
     "stream",
 ]
@@ -56,10 +57,24 @@ def limits() -> Limits:
     return Limits(files=settings.CODE_FILES, bytes=settings.CODE_UNPACKED_MIB * 2**20)
 
 
-def keep(digest: str, read: Callable[[int], bytes], most: int) -> int:
-    """Keep what `read` gives, at most `most` bytes, as `digest`; return how many bytes that were.
+@dataclass(frozen=True, slots=True)
+class Received:
+    """Packed code that came whole and was found good; it is kept only once somebody says so."""
 
-    Raises TooLarge, WrongDigest, Unsafe or NoSpace, and then nothing was kept. What is there already stays as it is.
+    draft: Path
+    path: Path
+    size: int  # bytes
+
+    def keep(self) -> None:
+        """Put it in place, of what is there already too: they are the same bytes."""
+        self.draft.replace(self.path)
+
+
+@contextmanager
+def received(digest: str, read: Callable[[int], bytes], most: int) -> Iterator[Received]:
+    """Give what `read` gives, at most `most` bytes, as the code `digest`; what is not kept then is gone behind it.
+
+    Raises TooLarge, WrongDigest, Unsafe or NoSpace, and then nothing is kept.
     """
     path = path_of(digest)
     draft = Path(settings.CODE_DIR) / f"{uuid4().hex}.new"
@@ -67,14 +82,13 @@ def keep(digest: str, read: Callable[[int], bytes], most: int) -> int:
         path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         size = _write(draft, digest, read, most)
         inspect(str(draft), limits())
-        draft.replace(path)
+        yield Received(draft, path, size)
     except OSError as error:
         if error.errno in {errno.ENOSPC, errno.EDQUOT}:
             raise NoSpace from error
         raise
     finally:
         draft.unlink(missing_ok=True)
-    return size
 
 
 def _write(draft: Path, digest: str, read: Callable[[int], bytes], most: int) -> int:

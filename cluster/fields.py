@@ -64,6 +64,10 @@ class Fields:
             return value
         return ""
 
+    def name_or_blank(self, name: str, most: int) -> str:
+        """Return such a text, or "" where the field is null or absent."""
+        return "" if self._values.get(name) is None else self.name(name, most, blank=True)
+
     def words(self, name: str, most: int) -> str:
         """Return a text for people, cut and cleaned rather than refused: it must not stop a report."""
         value = self._values.get(name, "")
@@ -134,6 +138,10 @@ class Fields:
         """Return a list of at most `most` objects."""
         items = self.items(name, most)
         return [Fields(item, f"{self._at(name)}[{number}]", self.faults) for number, item in enumerate(items)]
+
+    def objects_or_none(self, name: str, most: int) -> "list[Fields]":
+        """Return such a list, an empty one where the field is null or absent."""
+        return [] if self._values.get(name) is None else self.objects(name, most)
 
     def _at(self, name: str) -> str:
         return f"{self._path}.{name}" if self._path else name

@@ -1,6 +1,7 @@
 """Hints that something changed: they bring the next look forward, and losing one costs one period."""
 
 import logging
+import time
 from functools import cache
 from typing import Any
 
@@ -12,11 +13,24 @@ from kombu.exceptions import OperationalError
 
 log = logging.getLogger(__name__)
 CHANNEL = "taiji:"  # prefix of every Redis channel of the product
+SPARED_S = 5.0  # a Redis that did not answer in time is not asked for so long: each try holds up somebody
+_spared_until = 0.0  # on this process's clock
 
 
 @cache
 def _redis() -> Any:
     return redis.Redis.from_url(settings.REDIS_URL, socket_timeout=1, socket_connect_timeout=1)
+
+
+def _is_spared() -> bool:
+    return time.monotonic() < _spared_until
+
+
+def _failed(what: str, error: Exception) -> None:
+    global _spared_until
+    if isinstance(error, redis.TimeoutError):  # one that is away says so at once
+        _spared_until = time.monotonic() + SPARED_S
+    log.warning("%s: %s", what, error)
 
 
 def host_topic(host_id: int) -> str:
@@ -33,10 +47,12 @@ def publish(*topics: str) -> None:
 def _publish(topics: tuple[str, ...]) -> None:
     # One message for all of them, since a pass names thousands: the first is its channel, the others its content.
     first, *others = dict.fromkeys(topics)
+    if _is_spared():
+        return
     try:
         _redis().publish(CHANNEL + first, " ".join(others))
     except redis.RedisError as error:
-        log.warning("hint not sent: %s", error)
+        _failed("hint not sent", error)
 
 
 def wake_pass() -> None:
@@ -45,17 +61,21 @@ def wake_pass() -> None:
 
 
 def _wake_pass() -> None:
+    if _is_spared():
+        return
     try:
         # One message at a time is enough: the pass clears the mark before it reads the database.
         if _redis().set(CHANNEL + "pass-asked", b"1", nx=True, px=2000):
             current_app.send_task(settings.PASS_TASK, retry=False, expires=10)
     except (redis.RedisError, OperationalError) as error:
-        log.warning("pass not woken: %s", error)
+        _failed("pass not woken", error)
 
 
 def pass_begins() -> None:
     """Note that a pass reads the database from here on: later changes must ask again."""
+    if _is_spared():
+        return
     try:
         _redis().delete(CHANNEL + "pass-asked")
     except redis.RedisError as error:
-        log.warning("mark of the pass not cleared: %s", error)
+        _failed("mark of the pass not cleared", error)

@@ -17,10 +17,14 @@ from cluster.hints import CHANNEL
 log = logging.getLogger(__name__)
 QUIET_S = 20.0  # after so long without a message Redis is asked whether it is still there
 FIRST_RETRY_S, LAST_RETRY_S = 0.1, 5.0
+MOST_REMEMBERED = 20_000  # topics
+Mark = tuple[int | None] | None  # None: none was taken
 
 
 class Listener:
     """The topics published since the last look: a set, so that any number of messages costs the same."""
+
+    __slots__ = ("_news", "_told", "topics")
 
     def __init__(self, topics: tuple[str, ...]) -> None:
         """Listen to these topics."""
@@ -31,7 +35,8 @@ class Listener:
     def tell(self, topics: frozenset[str]) -> None:
         """Note that `topics` changed."""
         self._news |= topics
-        self._told.set()
+        if self._news:
+            self._told.set()
 
     async def changed(self, timeout_s: float) -> set[str]:
         """Return the topics published since the last call, waiting for the first; empty at time-out."""
@@ -50,6 +55,9 @@ class Hub:
     def __init__(self) -> None:
         """Start reading; the loop ends it."""
         self._listeners: dict[str, set[Listener]] = {}
+        self._number = 0  # of the last message
+        self._last: dict[str, int] = {}  # topic → number of its last message
+        self._complete_since: int | None = None  # none after this one was missed; None: not subscribed
         self._reader = asyncio.create_task(self._read())
 
     def add(self, listener: Listener) -> None:
@@ -57,12 +65,26 @@ class Hub:
         for topic in listener.topics:
             self._listeners.setdefault(topic, set()).add(listener)
 
+    def mark(self) -> int | None:
+        """Return what `heard` tells news from: that of this moment; None where nothing is heard at the moment."""
+        return None if self._complete_since is None else self._number
+
+    def heard(self, topic: str, mark: int | None) -> bool:
+        """Say whether there may have been news of the topic since the mark."""
+        if mark is None or self._complete_since is None or mark < self._complete_since:
+            return True
+        return self._last.get(topic, 0) > mark
+
     def remove(self, listener: Listener) -> None:
         """Tell it no more."""
         for topic in listener.topics:
             self._listeners[topic].discard(listener)
             if not self._listeners[topic]:
                 del self._listeners[topic]
+
+    def crowd(self, topics: set[str]) -> int:
+        """Return how many listen to that of the topics which most listen to."""
+        return max(len(self._listeners.get(topic, ())) for topic in topics)
 
     async def _read(self) -> None:
         """Read messages for as long as the loop runs; Redis may come and go."""
@@ -73,18 +95,25 @@ class Hub:
                     retry_s = FIRST_RETRY_S
                     self._tell(channel)
             except (RedisError, OSError) as error:
+                self._complete_since = None
                 if retry_s == FIRST_RETRY_S:  # once, not at every try
                     log.warning("no news until Redis is back: %s", error)
             await asyncio.sleep(retry_s)
             retry_s = min(retry_s * 2, LAST_RETRY_S)
 
     def _tell(self, channel: str | None) -> None:
+        self._number += 1
         if channel is None:
+            self._complete_since = self._number
             # Newly subscribed: what was published before is lost, so everybody has to look once.
             for listener in {one for some in self._listeners.values() for one in some}:
                 listener.tell(listener.topics)
             return
         topic = channel.removeprefix(CHANNEL)
+        if len(self._last) >= MOST_REMEMBERED:  # those that asked before look once more
+            self._last.clear()
+            self._complete_since = self._number
+        self._last[topic] = self._number
         for listener in self._listeners.get(topic, ()):
             listener.tell(frozenset((topic,)))
 
@@ -124,15 +153,29 @@ def _hub() -> Hub:
     return _hubs[loop]
 
 
+def mark() -> Mark:
+    """Return a mark of this moment, for who reads the database before he listens."""
+    found = _hubs.get(asyncio.get_running_loop())  # none is begun for those who may not wait at all
+    return (found.mark() if found else None,)
+
+
+def listeners(topics: set[str]) -> int:
+    """Return how many in this process listen to that of the topics which most listen to."""
+    return _hub().crowd(topics)
+
+
 @asynccontextmanager
-async def listen(*topics: str) -> AsyncIterator[Listener]:
+async def listen(*topics: str, read_after: Mark = None) -> AsyncIterator[Listener]:
     """Listen to `topics`: from here on no news of them is lost while Redis is there.
 
-    Read the database after entering, then wait on the listener. Without Redis there are only time-outs;
-    when it comes back everybody is told once.
+    Read the database after entering, then wait on the listener; or read it before, after taking a `mark`: then
+    what was told since is news at once. Without Redis there are only time-outs; when it comes back everybody
+    is told once.
     """
     hub, listener = _hub(), Listener(topics)
     hub.add(listener)
+    if read_after is not None:
+        listener.tell(frozenset(topic for topic in topics if hub.heard(topic, read_after[0])))
     try:
         yield listener
     finally:

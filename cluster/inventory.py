@@ -4,15 +4,15 @@ import hashlib
 import logging
 import secrets
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from django.db import IntegrityError, transaction
-from django.db.models import Count, Exists, OuterRef, Q
-from django.utils import timezone
+from django.db.models import Count, Exists, OuterRef, Q, QuerySet
 
-from cluster import hints
+from cluster import hints, host_events, host_moves
+from cluster.host_states import State
 from cluster.models import Card, CardLease, GpuType, Host, Region
 from cluster.reports import CardReport
 
@@ -49,13 +49,15 @@ def _claim_name(name: str, region: Region, address: str, token_hash: str) -> int
     facts = {"region": region, "address": address, "token_hash": token_hash}
     host, made = Host.objects.get_or_create(name=name, defaults=facts)
     if made:
+        host_events.note(host.pk, "registered", args={"region": region.name})
         return host.pk
-    # An operator blanks the token to free the name; a host that was removed is ready again then.
-    if not Host.objects.filter(pk=host.pk, token_hash="").update(**facts, lost_since=None):
+    # An operator blanks the token to free the name. One that is lost stays so until its agent says what runs there.
+    if not Host.objects.filter(pk=host.pk, token_hash="").update(**facts, machine="", seat=""):
         raise NameTaken
-    Host.objects.filter(pk=host.pk, state=Host.State.REMOVED).update(
-        state=Host.State.READY, state_reason="", state_changed_at=timezone.now()
-    )
+    host_events.note(host.pk, "registered_again")
+    # One that was removed is ready again then.
+    if host.state == State.REMOVED:
+        host_moves.move(host.pk, State.REMOVED, State.READY)
     return host.pk
 
 
@@ -72,10 +74,19 @@ def changed_cards(host_id: int, reported: Sequence[CardReport]) -> list[CardRepo
     rows = {
         index: (
             names,
-            CardReport(index=index, uuid=uuid, gpu_type=name, memory_mib=mib, state=state, reason=why),
+            CardReport(
+                index=index, uuid=uuid, gpu_type=name, memory_mib=mib, state=state, reason=why, fault=fault
+            ),
         )
-        for index, uuid, name, names, mib, state, why in Card.objects.filter(host=host_id).values_list(
-            "index", "uuid", "gpu_type__name", "gpu_type__aliases", "memory_mib", "state", "state_reason"
+        for index, uuid, name, names, mib, state, why, fault in Card.objects.filter(host=host_id).values_list(
+            "index",
+            "uuid",
+            "gpu_type__name",
+            "gpu_type__aliases",
+            "memory_mib",
+            "state",
+            "state_reason",
+            "fault",
         )
     }
     changed = [card for card in reported if card.index not in rows or not _same(card, *rows[card.index])]
@@ -91,7 +102,7 @@ def _same(card: CardReport, aliases: list[str], row: CardReport) -> bool:
 
 
 def _facts(card: CardReport) -> tuple[object, ...]:
-    return card.uuid, card.memory_mib, card.state, card.reason
+    return card.uuid, card.memory_mib, card.state, card.reason, card.fault
 
 
 def _missing(row: CardReport) -> CardReport:
@@ -120,12 +131,13 @@ def report_cards(host_id: int, changed: Sequence[CardReport]) -> None:
                 memory_mib=card.memory_mib,
                 state=card.state,
                 state_reason=card.reason,
+                fault=card.fault,
             )
             for card in changed
         ),
         update_conflicts=True,
         unique_fields=["host", "index"],
-        update_fields=["uuid", "gpu_type", "memory_mib", "state", "state_reason"],
+        update_fields=["uuid", "gpu_type", "memory_mib", "state", "state_reason", "fault"],
     )
 
 
@@ -137,20 +149,37 @@ def _types(names: Iterable[str]) -> dict[str, GpuType]:
     return found
 
 
-def sweep(now: datetime, lost_after_s: float) -> list[int]:
+def sweep(now: datetime, lost_after_s: float, guard: Callable[[], None] = lambda: None) -> list[int]:
     """Mark hosts silent for longer than `lost_after_s` as lost, and return the ids of the newly lost.
 
-    A host that never reported is not lost: it never had anything to lose.
+    A host that never reported is not lost: it never had anything to lose. `guard` is called in the transaction
+    of each write and raises where the caller may not write any more.
     """
     cutoff = now - timedelta(seconds=lost_after_s)
     silent = Host.objects.filter(lost_since__isnull=True, last_seen_at__lt=cutoff)
-    # One by one: the count of each tells whether it was this call that marked it.
-    lost = [pk for pk in silent.values_list("pk", flat=True) if silent.filter(pk=pk).update(lost_since=now)]
+    lost = [
+        pk
+        for pk, seen_at in silent.values_list("pk", "last_seen_at")
+        if _lose(silent, pk, seen_at, now, guard)
+    ]
     if lost:
         log.warning("hosts lost after %g s of silence: %s", lost_after_s, lost)
         hints.publish("cards")
         hints.wake_pass()
     return lost
+
+
+def _lose(
+    silent: QuerySet[Host], pk: int, seen_at: datetime | None, now: datetime, guard: Callable[[], None]
+) -> bool:
+    """Mark one silent host as lost; the count of the update tells whether it was this call that marked it."""
+    with transaction.atomic():
+        guard()
+        if not silent.filter(pk=pk).update(lost_since=now):
+            return False
+        silent_s = round((now - seen_at).total_seconds()) if seen_at else 0
+        host_events.note(pk, "lost", args={"silent_s": silent_s}, at=now)
+    return True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -165,7 +194,15 @@ class FreeCards:
     largest_block: int  # on one host
     low: int
     high: int | None  # None: no upper end
+    hosts_by_free: tuple[int, ...]  # the n-th: how many hosts have n cards free, from 0 on
     as_of: datetime
+
+    @property
+    def largest_gang(self) -> tuple[int, int]:
+        """Return (hosts, cards on each) of the task of the most cards that fits; on the fewest hosts in ties."""
+        enough = [sum(self.hosts_by_free[cards:]) for cards in range(len(self.hosts_by_free))]
+        _, cards = max((hosts * cards, cards) for cards, hosts in enumerate(enough))
+        return (enough[cards], cards) if cards else (0, 0)
 
 
 def free_cards(now: datetime, held: Mapping[int, Mapping[int, int]] | None = None) -> list[FreeCards]:
@@ -218,5 +255,6 @@ def _free(
         largest_block=max(blocks),
         low=low,
         high=high,
+        hosts_by_free=tuple(blocks.count(cards) for cards in range(max(blocks) + 1)),
         as_of=now,
     )

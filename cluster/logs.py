@@ -5,7 +5,7 @@ import errno
 import fcntl
 import os
 import uuid
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
 from django.conf import settings
@@ -13,6 +13,10 @@ from django.conf import settings
 CHUNK = 256 * 1024  # of a stream
 PART_AT_MOST = 1024 * 1024  # of one append
 LOG_AT_MOST = 2 * 1024**3  # of one instance
+FOUND_AT_MOST = 100  # lines of one search
+SCAN_AT_MOST = 64 * 1024**2  # bytes that one search reads
+EXCERPT = 200  # bytes shown before and behind what was found
+LOOK_BACK = 64 * 1024  # for the beginning of a line
 # Bytes of the disk that logs leave alone: the database may be on it, and without room it could note no end.
 SPARED = 64 * 1024**2
 
@@ -112,6 +116,56 @@ def read(instance: uuid.UUID, offset: int, limit: int) -> tuple[bytes, int]:
             return file.read(min(limit, max(0, end - offset))), end
     except FileNotFoundError:
         return b"", 0
+
+
+def find(
+    instance: uuid.UUID, words: bytes, offset: int, *, most: int = FOUND_AT_MOST, scan: int = SCAN_AT_MOST
+) -> tuple[list[tuple[int, bytes]], int | None]:
+    """Return the lines from `offset` on that hold `words`, and where to search on; None: all was searched.
+
+    A line is given as its first byte's place and what stands around the words. ASCII letters match in
+    either case. At most `most` lines are found and `scan` bytes read: a search costs little, whatever the log.
+    """
+    wanted, found = words.lower(), list[tuple[int, bytes]]()
+    until = offset + scan
+    while offset < until:
+        data, end = read(instance, offset, CHUNK + len(wanted) + EXCERPT)
+        own = min(CHUNK, len(data))  # what begins behind this is the next round's
+        skip_to = 0
+        for at in _places(data.lower(), wanted):
+            if at >= own:
+                break
+            if at < skip_to:
+                continue  # once a line is enough
+            if len(found) == most:
+                return found, offset + at
+            skip_to = _line_end(data, at)
+            begin = data.rfind(b"\n", 0, at) + 1
+            first = offset + begin if begin else _line_start(instance, offset)
+            found.append((first, data[max(begin, at - EXCERPT) : min(skip_to, at + len(wanted) + EXCERPT)]))
+        offset = max(offset + own, min(offset + skip_to, end))
+        if offset >= end or not data:
+            return found, None
+    return found, offset
+
+
+def _places(data: bytes, wanted: bytes) -> Iterator[int]:
+    at = data.find(wanted)
+    while at >= 0:
+        yield at
+        at = data.find(wanted, at + 1)
+
+
+def _line_end(data: bytes, at: int) -> int:
+    end = data.find(b"\n", at)
+    return len(data) if end < 0 else end
+
+
+def _line_start(instance: uuid.UUID, offset: int) -> int:
+    """Return where the line begins that `offset` lies in; of a very long one, a place in it."""
+    before, _end = read(instance, max(0, offset - LOOK_BACK), min(offset, LOOK_BACK))
+    at = before.rfind(b"\n")
+    return offset - len(before) + at + 1 if at >= 0 else max(0, offset - LOOK_BACK)
 
 
 async def stream(instance: uuid.UUID, offset: int = 0, until: int | None = None) -> AsyncIterator[bytes]:

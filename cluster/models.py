@@ -3,9 +3,12 @@
 import uuid
 from typing import ClassVar
 
+from django.conf import settings
 from django.db import models
 from django.db.models import F, Q
 from django.utils.translation import gettext_lazy as _
+
+from cluster import host_states
 
 
 class Region(models.Model):
@@ -55,18 +58,19 @@ class Host(models.Model):
     """A machine with cards, and what operators and its agent last said of it."""
 
     class State(models.TextChoices):
-        """What operators want of the host; whether it is lost is observed apart, in `lost_since`."""
+        """The words of host_states.py; whether a host is lost is observed apart, in `lost_since`."""
 
-        READY = "ready", _("ready")
-        CORDONED = "cordoned", _("cordoned")  # keeps what runs, takes no starts
-        DRAINING = "draining", _("draining")  # the same, and its elastic tasks are evicted
-        QUARANTINED = "quarantined", _("quarantined")  # taken out by the platform after failures
-        REMOVED = "removed", _("removed")  # gone for good
+        READY = host_states.State.READY.value, _("ready")
+        CORDONED = host_states.State.CORDONED.value, _("cordoned")
+        DRAINING = host_states.State.DRAINING.value, _("draining")
+        QUARANTINED = host_states.State.QUARANTINED.value, _("quarantined")
+        REMOVED = host_states.State.REMOVED.value, _("removed")
 
     name = models.CharField(_("name"), max_length=128, unique=True)
     region = models.ForeignKey(Region, models.PROTECT, verbose_name=_("region"), related_name="hosts")
     state = models.CharField(_("state"), max_length=16, choices=State.choices, default=State.READY)
-    state_reason = models.CharField(_("reason"), max_length=255, blank=True)
+    state_reason = models.CharField(_("reason"), max_length=255, blank=True)  # in an operator's words …
+    state_args = models.JSONField(null=True, editable=False)  # … or in the platform's: host_events.py
     state_changed_at = models.DateTimeField(_("state since"), auto_now_add=True)
     lost_since = models.DateTimeField(_("lost since"), null=True, blank=True, editable=False)
 
@@ -76,9 +80,14 @@ class Host(models.Model):
     last_seen_at = models.DateTimeField(_("last seen"), null=True, editable=False)
     clock_offset_s = models.FloatField(_("clock offset (s)"), default=0.0, editable=False)
     agent_version = models.CharField(_("agent version"), max_length=32, blank=True, editable=False)
+    agent_protocol = models.PositiveIntegerField(null=True, editable=False)  # null: nothing was said yet
     trouble = models.CharField(_("what is wrong with it"), max_length=255, blank=True, editable=False)
+    cleared_faults = models.JSONField(default=list, editable=False)  # of its cards: card_faults.py
     agent_boot = models.CharField(max_length=36, blank=True, editable=False)
     agent_seq = models.BigIntegerField(default=0, editable=False)  # a report not newer than this is late
+    # Where the agent is, so that no other speaks for the host: fencing.py.
+    machine = models.CharField(max_length=64, blank=True, db_default="", editable=False)
+    seat = models.CharField(max_length=64, blank=True, db_default="", editable=False)
 
     class Meta:
         ordering = ["name"]
@@ -87,6 +96,31 @@ class Host(models.Model):
 
     def __str__(self) -> str:
         return self.name
+
+
+class HostEvent(models.Model):
+    """Something that happened to a host; rows are only ever added."""
+
+    host = models.ForeignKey(
+        Host, models.CASCADE, verbose_name=_("host"), related_name="events", db_index=False
+    )
+    at = models.DateTimeField(_("time"))
+    old_state = models.CharField(max_length=16, blank=True)
+    new_state = models.CharField(max_length=16, blank=True)  # blank: not a move
+    code = models.CharField(max_length=32)  # of host_events.py
+    args = models.JSONField(default=dict)
+    reason = models.CharField(_("reason"), max_length=255, blank=True)  # in the words of who did it
+    actor = models.ForeignKey(  # null: the platform, or the host's agent
+        settings.AUTH_USER_MODEL, models.SET_NULL, verbose_name=_("who"), null=True, related_name="+"
+    )
+
+    class Meta:
+        verbose_name = _("host event")
+        verbose_name_plural = _("host events")
+        indexes = [models.Index(fields=["host", "id"], name="host_event_by_host")]
+
+    def __str__(self) -> str:
+        return f"{self.host_id}: {self.code}"
 
 
 class Card(models.Model):
@@ -107,6 +141,9 @@ class Card(models.Model):
     memory_mib = models.PositiveIntegerField(_("memory (MiB)"), default=0)
     state = models.CharField(_("state"), max_length=16, choices=State.choices, default=State.OK)
     state_reason = models.CharField(_("reason"), max_length=255, blank=True)
+    fault = models.CharField(
+        max_length=32, blank=True, db_default="", editable=False
+    )  # one that can be cleared
 
     class Meta:
         ordering = ["host", "index"]
@@ -211,3 +248,25 @@ class FreeCardSample(models.Model):
 
     def __str__(self) -> str:
         return f"{self.at:%F %R}: {self.free}"
+
+
+class CardMinute(models.Model):
+    """What was measured on a card in one minute; null is what nobody can know."""
+
+    pk = models.CompositePrimaryKey("card_id", "minute")
+    card = models.ForeignKey(Card, models.CASCADE, related_name="+", db_index=False)
+    minute = models.IntegerField()  # since the epoch: small, and numbers are grouped by dividing them
+    use_mean = models.PositiveSmallIntegerField(null=True)  # percent
+    use_max = models.PositiveSmallIntegerField(null=True)
+    memory_mean_mib = models.PositiveIntegerField(null=True)
+    memory_max_mib = models.PositiveIntegerField(null=True)
+    temperature_max_c = models.PositiveSmallIntegerField(null=True)
+    power_mean_w = models.PositiveSmallIntegerField(null=True)
+    power_max_w = models.PositiveSmallIntegerField(null=True)
+    ecc_corrected = models.PositiveIntegerField(null=True)  # since the driver was loaded or the card reset
+    ecc_uncorrected = models.PositiveIntegerField(null=True)
+    outside = models.PositiveSmallIntegerField(null=True)  # processes that are no task's
+    xids = models.CharField(max_length=64, blank=True)  # numbers behind commas
+
+    def __str__(self) -> str:
+        return f"{self.card_id}: {self.minute}"

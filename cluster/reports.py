@@ -6,11 +6,13 @@ from dataclasses import dataclass
 
 from django.utils.translation import gettext as _
 
-from cluster.agent.protocol import CAUSES
+from cluster.agent.protocol import CAUSES, PROTOCOL
 from cluster.fields import Fields
 
 CARDS_AT_MOST = 1024
+MINUTES_AT_MOST = 1024
 INSTANCES_AT_MOST = 10_000  # ended ones too, until their logs are sent
+_XID = 9999  # eight of them fit into their column
 _INT16, _INT32, _INT64 = 2**15 - 1, 2**31 - 1, 2**63 - 1
 
 
@@ -24,6 +26,26 @@ class CardReport:
     memory_mib: int
     state: str
     reason: str
+    fault: str = ""  # the name of one that an operator can clear
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MinuteReport:
+    """What was measured on a card in one minute, as protocol.py has it."""
+
+    card: int
+    minute: int
+    use_mean: int | None
+    use_max: int | None
+    memory_mean_mib: int | None
+    memory_max_mib: int | None
+    temperature_max_c: int | None
+    power_mean_w: int | None
+    power_max_w: int | None
+    ecc_corrected: int | None
+    ecc_uncorrected: int | None
+    outside: int | None
+    xids: tuple[int, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,9 +75,15 @@ class Report:
     offers: tuple[str, ...]
     trouble: str  # what is wrong with the host, in a sentence; blank: nothing
     cards: tuple[CardReport, ...]
+    minutes: tuple[MinuteReport, ...] = ()  # what was measured on its cards
     instances: tuple[InstanceReport, ...]
     have: str
     wait_s: float
+    protocol: int = PROTOCOL
+    # What the agent calls the host, and where it is; an agent of protocol 1 says nothing of these.
+    name: str = ""
+    machine: str = ""
+    seat: str = ""
 
     def seen(self) -> frozenset[uuid.UUID]:
         """Return the ids of the instances that are on the host."""
@@ -72,7 +100,11 @@ def read(document: object) -> Report:
     """Return the report that `document` holds; raises fields.Malformed with all its faults."""
     fields = Fields(document)
     report = Report(
+        protocol=protocol_of(document) or 0,
         version=fields.name("version", 32),
+        name=fields.name_or_blank("name", 128),
+        machine=fields.name_or_blank("machine", 64),
+        seat=fields.name_or_blank("seat", 64),
         boot=str(fields.uuid("boot")),
         seq=fields.number("seq", 1, _INT64),
         clock=fields.seconds("clock"),
@@ -80,6 +112,7 @@ def read(document: object) -> Report:
         offers=_offers(fields),
         trouble=fields.words("trouble", 255),
         cards=tuple(_card(card) for card in fields.objects("cards", CARDS_AT_MOST)),
+        minutes=tuple(_minute(item) for item in fields.objects_or_none("minutes", MINUTES_AT_MOST)),
         instances=tuple(_instance(item) for item in fields.objects("instances", INSTANCES_AT_MOST)),
         have=fields.name("have", 64, blank=True),
         wait_s=fields.seconds("wait_s"),
@@ -107,6 +140,22 @@ def _card(fields: Fields) -> CardReport:
         memory_mib=fields.number("memory_mib", 0, _INT32),
         state=fields.choice("state", ("ok", "broken", "external")),
         reason=fields.words("reason", 255),
+        fault=fields.name_or_blank("fault", 32),
+    )
+
+
+def _minute(fields: Fields) -> MinuteReport:
+    small = ("use_mean", "use_max", "temperature_max_c", "power_mean_w", "power_max_w", "outside")
+    big = ("memory_mean_mib", "memory_max_mib", "ecc_corrected", "ecc_uncorrected")
+    values = {name: fields.number_or_none(name, 0, _INT16) for name in small}
+    values |= {name: fields.number_or_none(name, 0, _INT32) for name in big}
+    return MinuteReport(
+        card=fields.number("card", 0, _INT16),
+        minute=fields.number("minute", 0, _INT32),
+        xids=tuple(
+            xid for xid in fields.items("xids", 8) if type(xid) is int and 0 <= xid <= _XID
+        ),  # no bool
+        **values,
     )
 
 

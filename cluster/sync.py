@@ -11,8 +11,10 @@ from typing import Any
 
 from cryptography.fernet import InvalidToken
 from django.db import transaction
+from django.db.models import QuerySet
 
-from cluster import commits, gangs, hints, inventory, vault
+from cluster import admission, card_faults, card_metrics, commits, gangs, hints, inventory, vault
+from cluster.agent.protocol import PROTOCOL
 from cluster.models import Host, Instance
 from cluster.reports import CardReport, InstanceReport, Report
 from cluster.secret_specs import filled
@@ -29,6 +31,10 @@ Move = tuple[uuid.UUID, str, dict[str, Any]]  # id, phase so far, changes
 
 class Late(Exception):
     """A newer report of this host was taken before."""
+
+
+class NotKnown(Exception):
+    """The host was removed, and nothing of ours is left on it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,6 +66,8 @@ class Desired:
     # Id, whether to run, whether its gang is ready, spec, sealed secrets.
     instances: tuple[tuple[uuid.UUID, bool, bool, Mapping[str, Any], str], ...]
     forget: tuple[uuid.UUID, ...]
+    notice: str = ""  # to the agent, of itself
+    cleared: tuple[str, ...] = ()  # faults of its cards that are no more
 
     def document(self, now: datetime) -> dict[str, Any]:
         """Return the answer as it goes over the wire, the only place where secrets are in clear."""
@@ -68,6 +76,8 @@ class Desired:
             "now": now.timestamp(),
             "instances": list(self._specs()),
             "forget": [str(pk) for pk in self.forget],
+            "notice": self.notice,
+            "cleared": list(self.cleared),
         }
 
     def _specs(self) -> Iterable[dict[str, Any]]:
@@ -82,35 +92,33 @@ class Desired:
 
 
 def host_of(secret: str) -> Host | None:
-    """Return the host with this token, unless operators removed it and nothing of ours is left on it.
-
-    Until then a removed host is heard: only it can say when what it still runs is gone.
-    """
-    host = Host.objects.filter(token_hash=inventory.digest(secret)).first() if secret else None
-    if host is None or host.state != Host.State.REMOVED:
-        return host
-    left = Instance.objects.filter(host=host).exclude(phase=Phase.GONE)
-    return host if left.exists() else None
+    """Return the host with this token."""
+    return Host.objects.filter(token_hash=inventory.digest(secret)).first() if secret else None
 
 
 def take(host: Host, report: Report, now: datetime) -> Desired:
-    """Write what the report changes, all or nothing, wake whoever cares, and answer it; raises Late.
+    """Write what the report changes, all or nothing, wake whoever cares, and answer it.
 
-    `host` is as it was read before. Nothing is written where nothing changed, but that the host was seen.
+    Raises Late, NotKnown, or fencing.Refused where another agent speaks for the host. `host` is as it was read
+    before. Nothing is written where nothing changed, but that the host was seen.
     """
     if report.boot == host.agent_boot and report.seq <= host.agent_seq:
         raise Late
+    admission.check(host, report, now)
     known = _known(host.pk)
+    if _is_dismissed(host.state, known, report):
+        raise NotKnown
     cards = inventory.changed_cards(host.pk, report.cards)
     moves = _moves(known, report.instances, now)
     facts = _facts(host, report, clean=_is_clean(known, report))
     if cards or moves or facts or host.last_seen_at is None or now - host.last_seen_at >= SEEN_EVERY:
-        _write(host, report, now, facts=facts, cards=cards, moves=moves)
+        _write(host, report, now, facts=facts, cards=cards, moves=moves, live=len(known))
         gangs.tell(
             {known[pk].gang for pk, old, _ in moves if old in gangs.UNREADY and gangs.waits(known[pk].spec)}
         )
         commits.tell({known[pk].gang for pk, _, changes in moves if "commit" in changes})
-    return _answer(_moved(known, moves), report)
+    card_metrics.keep(host.pk, report.minutes, now)
+    return _answer(_moved(known, moves), report, host.cleared_faults)
 
 
 def _write(
@@ -121,9 +129,14 @@ def _write(
     facts: dict[str, Any],
     cards: list[CardReport],
     moves: list[Move],
+    live: int,
 ) -> None:
-    with transaction.atomic() if cards or moves else nullcontext():
+    with transaction.atomic() if cards or moves or facts else nullcontext():
         _claim(host, report, facts, now)
+        if "lost_since" in facts and _live(host.pk).count() != live:
+            raise Late  # given up at this very moment: what runs there has to end before the host is back
+        admission.note(host, report, facts, now)
+        card_faults.note(host.pk, cards)
         inventory.report_cards(host.pk, cards)
         for pk, old, changes in moves:
             Instance.objects.filter(pk=pk, phase=old).update(**changes)
@@ -134,11 +147,15 @@ def _write(
 
 
 def _known(host_id: int) -> dict[uuid.UUID, Known]:
-    rows = Instance.objects.filter(host=host_id).exclude(phase=Phase.GONE).order_by("pk")
+    rows = _live(host_id).order_by("pk")
     return {
         pk: Known(**dict(zip(_COLUMNS, columns, strict=True)))
         for pk, *columns in rows.values_list("pk", *_COLUMNS)
     }
+
+
+def _live(host_id: int) -> QuerySet[Instance]:
+    return Instance.objects.filter(host=host_id).exclude(phase=Phase.GONE)
 
 
 def _moved(known: dict[uuid.UUID, Known], moves: list[Move]) -> dict[uuid.UUID, Known]:
@@ -149,6 +166,17 @@ def _moved(known: dict[uuid.UUID, Known], moves: list[Move]) -> dict[uuid.UUID, 
         for pk, row in known.items()
         if phases.get(pk) != Phase.GONE
     }
+
+
+def _is_dismissed(state: str, known: Mapping[uuid.UUID, Known], report: Report) -> bool:
+    """Say whether a host was removed and nothing of ours is left on it.
+
+    Until then it is heard: only it can end what still runs there, also what the platform has given up, and
+    say when that is gone.
+    """
+    if state != Host.State.REMOVED or known:
+        return False
+    return all(instance.phase == Phase.GONE for instance in report.instances)
 
 
 def _is_clean(known: Mapping[uuid.UUID, Known], report: Report) -> bool:
@@ -163,7 +191,9 @@ def _facts(host: Host, report: Report, *, clean: bool) -> dict[str, Any]:
         "offers": list(report.offers),
         "trouble": report.trouble,
         "agent_version": report.version,
+        "agent_protocol": min(report.protocol, PROTOCOL),
         "agent_boot": report.boot,
+        **admission.facts(host, report),
     }
     changed: dict[str, Any] = {name: value for name, value in new.items() if getattr(host, name) != value}
     if host.lost_since and clean:
@@ -177,7 +207,9 @@ def _claim(host: Host, report: Report, facts: Mapping[str, Any], now: datetime) 
 
     As long as it succeeds, nobody else wrote what this report is compared with.
     """
-    as_read = Host.objects.filter(pk=host.pk, agent_boot=host.agent_boot, agent_seq=host.agent_seq)
+    as_read = Host.objects.filter(
+        pk=host.pk, token_hash=host.token_hash, agent_boot=host.agent_boot, agent_seq=host.agent_seq
+    )
     seen = {"last_seen_at": now, "clock_offset_s": report.clock - now.timestamp()}
     if not as_read.update(agent_seq=report.seq, **seen, **facts):
         raise Late
@@ -219,23 +251,25 @@ def step(known: Known, report: InstanceReport, now: datetime) -> dict[str, Any]:
     return {**changes, "log_bytes": report.log_bytes}
 
 
-def desired(host_id: int, report: Report) -> Desired:
-    """Return what the host should run now, in answer to `report`.
+def desired(host: Host, report: Report) -> Desired:
+    """Return what the host, as it was read at `report`, should run now.
 
-    Raises Late where a newer report came in, or the host was removed and nothing of ours is left on it.
+    Raises Late where a newer report came in, its token is another by now (what is to run there is nothing for who
+    had the old one), or the host was removed and nothing of ours is left on it.
     """
-    host = Host.objects.filter(pk=host_id)
-    boot, seq, state = host.values_list("agent_boot", "agent_seq", "state").first() or ("", 0, "")
+    found = Host.objects.filter(pk=host.pk, token_hash=host.token_hash)
+    now = found.values_list("agent_boot", "agent_seq", "state", "cleared_faults").first()
+    boot, seq, state, cleared = now or ("", 0, "", [])
     if boot != report.boot or seq > report.seq:
         raise Late
-    known = _known(host_id)
-    if state == Host.State.REMOVED and not known:
+    known = _known(host.pk)
+    if _is_dismissed(state, known, report):
         raise Late
-    return _answer(known, report)
+    return _answer(known, report, cleared)
 
 
-def _answer(live: dict[uuid.UUID, Known], report: Report) -> Desired:
-    """Say what of the live instances should run.
+def _answer(live: dict[uuid.UUID, Known], report: Report, cleared_faults: Iterable[str]) -> Desired:
+    """Say what of the live instances should run, and which of the reported faults of cards are cleared.
 
     One that the host had and lost (its folder was wiped) is never run a second time: it is to be ended,
     and the agent says that it is gone.
@@ -253,7 +287,15 @@ def _answer(live: dict[uuid.UUID, Known], report: Report) -> Desired:
     )
     ended = (one.id for one in report.instances if one.phase == Phase.GONE)
     forget = tuple(sorted(pk for pk in ended if pk not in live))
-    return Desired(version=_version(instances, forget), instances=instances, forget=forget)
+    notice = admission.notice(report)
+    cleared = tuple(sorted({card.fault for card in report.cards}.intersection(cleared_faults)))
+    return Desired(
+        version=_version(instances, forget, cleared),
+        instances=instances,
+        forget=forget,
+        notice=notice,
+        cleared=cleared,
+    )
 
 
 def _spec(row: Known, chosen: Mapping[int, str]) -> Mapping[str, Any]:
@@ -269,10 +311,14 @@ def _going(live: Mapping[uuid.UUID, Known]) -> set[uuid.UUID]:
     return {pk for pk, row in waiting.items() if row.phase in went or row.gang in ready}
 
 
-def _version(instances: Iterable[tuple[uuid.UUID, bool, bool, Any, Any]], forget: Iterable[uuid.UUID]) -> str:
+def _version(
+    instances: Iterable[tuple[uuid.UUID, bool, bool, Any, Any]],
+    forget: Iterable[uuid.UUID],
+    cleared: Iterable[str],
+) -> str:
     # Specs are never changed but by the commit of a gang, so that, ids and orders say it all.
     orders = [
         (str(pk), run, go, (spec.get("code") or {}).get("commit")) for pk, run, go, spec, _ in instances
     ]
-    text = repr((orders, [str(pk) for pk in forget]))
+    text = repr((orders, [str(pk) for pk in forget], list(cleared)))
     return hashlib.sha256(text.encode()).hexdigest()[:16]

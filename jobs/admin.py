@@ -5,10 +5,12 @@ from dataclasses import fields
 from typing import Any
 
 from django import forms
+from django.conf import settings
 from django.contrib import admin
-from django.db.models import Model
+from django.db.models import Model, QuerySet
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.urls import reverse
+from django.utils import timezone
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 from django.utils.translation import gettext
@@ -17,13 +19,20 @@ from django.utils.translation import gettext_lazy as _
 from cluster import hints
 from cluster.admin import ReadOnlyAdmin
 from cluster.agent import protocol
-from jobs import document
+from jobs import document, old_sources
 from jobs.materials import Code, Dataset, Source, Upload
 from jobs.models import Attempt, Policy, Task, Template
 from jobs.scheduling import policy, types
+from quotas import access
 
 # Seconds. A host that is well says nothing while its waiting call is held, and may have to call again.
-LEAST = {"lost_after_s": 2 * protocol.WAIT_S}
+LEAST = {
+    "lost_after_s": 2 * protocol.WAIT_S,
+    "start_deadline_s": 30,  # less stops what is on its way, each time anew
+    "plan_lapse_s": 45,  # victims take up to 30 s to leave: cards given up before would be evicted for in vain
+}
+MOST_S = 10 * 365 * 86400  # no time that is longer can be told from never, and dates end somewhere
+MOST = {**policy.MOST, "max_evictions_per_hour": 3600, "quarantine_after": 1000}
 DEFAULTS = {field.name: field.default for field in fields(types.Policy)}
 
 
@@ -97,6 +106,23 @@ class SourceAdmin(ReadOnlyAdmin):
     list_display: tuple[str, ...] = ("id", "name", "business", "user", "has_secrets", "created_at")
     list_select_related = ("business", "user")
     search_fields = ("=id", "name", "business__flag", "user__username")
+    actions = ("remove_unneeded",)
+
+    def has_remove_permission(self, request: HttpRequest) -> bool:
+        """Let operators."""
+        return access.is_operator(request.user)
+
+    @admin.action(description=_("Remove those that no task needs"), permissions=["remove"])
+    def remove_unneeded(self, request: HttpRequest, chosen: QuerySet[Source]) -> None:
+        """Remove what neither a live nor a recent task nor a template needs; the others stay."""
+        gone, stayed = old_sources.remove(chosen, timezone.now())
+        said = gettext("Removed: %(gone)d.") % {"gone": gone}
+        if stayed:
+            said += " " + gettext(
+                "Kept: %(stayed)d, which a template names, or a task that is not over or ended in the last "
+                "%(days)d days."
+            ) % {"stayed": stayed, "days": settings.UPLOAD_KEEP_DAYS}
+        self.message_user(request, said)
 
     def get_fields(self, request: HttpRequest, obj: Source | None = None) -> tuple[str, ...]:
         """Show what the list does, and where it lies."""
@@ -160,7 +186,8 @@ def _policy_field(key: str, default: object) -> forms.Field:
     if key in policy.CHOICES:
         choices = [("", "—"), *((choice, choice) for choice in policy.CHOICES[key])]
         return forms.ChoiceField(choices=choices, required=False, help_text=says)
-    return forms.FloatField(required=False, min_value=LEAST.get(key, 0), help_text=says)
+    most = MOST.get(key, MOST_S)
+    return forms.FloatField(required=False, min_value=LEAST.get(key, 0), max_value=most, help_text=says)
 
 
 @admin.register(Policy)
@@ -218,7 +245,7 @@ class TemplateAdmin(admin.ModelAdmin):
     """Templates."""
 
     form = TemplateForm
-    list_display = ("name", "business", "description")
+    list_display = ("name", "business", "user", "description")
     list_filter = ("business",)
-    list_select_related = ("business",)
+    list_select_related = ("business", "user")
     search_fields = ("name", "description")

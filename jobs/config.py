@@ -55,10 +55,11 @@ class Config:
     dataset: Dataset | sources.Wanted | None
 
 
-def read(given: object, *, user: User, origin: Task | None = None) -> Config:
+def read(given: object, *, user: User, origin: Task | None = None, could_ever: bool = True) -> Config:
     """Return what a document asks for; raises Invalid with all its faults.
 
     `origin`: the task that the document was cloned from; its secrets stand in where no value is given.
+    `could_ever`: what no host or quota could ever give is a fault, too.
     """
     normal = document.normalise(given)
     values, faults = dict(normal.values), list(normal.faults)
@@ -69,7 +70,8 @@ def read(given: object, *, user: User, origin: Task | None = None) -> Config:
     region = _region(values, faults)
     gpu_types = _gpu_types(values, business, faults)
     if (
-        business
+        could_ever
+        and business
         and gpu_types
         and "host_num" in values
         and "host_gpu_num" in values
@@ -106,7 +108,8 @@ def _config(
     return Config(
         business=business,
         user=user,
-        task_flag=values.get("task_flag") or f"{business.flag}-{timezone.localtime():%Y%m%d-%H%M%S}",
+        # To the microsecond, so that two that come in one second are told apart.
+        task_flag=values.get("task_flag") or f"{business.flag}-{timezone.localtime():%Y%m%d-%H%M%S-%f}",
         wanted_class=CLASSES[values["is_elasticity"]],
         host_num=values["host_num"],
         host_gpu_num=values["host_gpu_num"],

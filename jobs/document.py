@@ -54,7 +54,7 @@ def normalise(document: object) -> Normal:
         return Normal(
             values={}, faults=[Fault("", "nesting", _("This is nested too deeply; no field needs that."))]
         )
-    given = {name: value for name, value in document.items() if not _absent(name, value)}
+    given = {name: value for name, value in document.items() if not absent(name, value)}
     for name, ignored in BEFORE.items():
         if name in given:
             given = {field: value for field, value in given.items() if field not in ignored}
@@ -79,11 +79,11 @@ def normalise(document: object) -> Normal:
 def required(document: object) -> list[Fault]:
     """Return a fault for each field that a task cannot do without."""
     given = document if isinstance(document, dict) else {}
-    missing = {name for name in ("business_flag", "start_cmd") if _absent(name, given.get(name))}
+    missing = {name for name in ("business_flag", "start_cmd") if absent(name, given.get(name))}
     faults = []
     if "business_flag" in missing:
         faults.append(Fault("business_flag", "required", _("Name the business that the task belongs to.")))
-    if "start_cmd" in missing and all(_absent(name, given.get(name)) for name in CODE_SOURCES):
+    if "start_cmd" in missing and all(absent(name, given.get(name)) for name in CODE_SOURCES):
         faults.append(
             Fault("start_cmd", "required", _('Give the command that is the task, such as "python train.py".'))
         )
@@ -92,7 +92,7 @@ def required(document: object) -> list[Fault]:
 
 def _code_faults(given: Mapping[str, Any]) -> list[Fault]:
     """Return what is wrong with the way in which the code is named."""
-    there = {name for name in CODE_SOURCES if not _absent(name, given.get(name))}
+    there = {name for name in CODE_SOURCES if not absent(name, given.get(name))}
     if "model_id" in there:
         return []
     if "model_local_file_path" in there and not there & {"upload", "model_params"}:
@@ -145,7 +145,8 @@ def _without_secrets(value: Any, path: str, secrets: dict[str, str | None]) -> A
     return value
 
 
-def _absent(name: object, value: object) -> bool:
+def absent(name: object, value: object) -> bool:
+    """Say whether a field with this value is as good as left out."""
     return value in (None, {}) if name == "env" else _blank(value)
 
 

@@ -8,6 +8,8 @@ from django.utils.functional import Promise
 from django.utils.translation import gettext as _t
 from django.utils.translation import gettext_lazy as _
 
+from cluster import host_sentences
+
 Args = Mapping[str, Any]
 
 # What the host said (cluster/agent/protocol.py, CAUSES) as the code of an end.
@@ -15,6 +17,7 @@ CAUSED = {
     "image": "image_failed",
     "code": "code_failed",
     "code_away": "code_failed",
+    "waited": "code_failed",
     "data": "data_failed",
     "data_away": "data_failed",
     "oom": "out_of_memory",
@@ -106,7 +109,7 @@ def sentence(code: str, args: Args) -> str:
     except (KeyError, TypeError, ValueError):
         return code
     if detail := args.get("detail"):
-        said = _t("%(said)s: %(detail)s") % {"said": said, "detail": detail}
+        said = _t("%(said)s: %(detail)s") % {"said": said, "detail": host_sentences.shown(str(detail))}
     if "rank" in args and int(args.get("of") or 1) > 1:
         numbers = {"rank": args["rank"], "of": args["of"]}
         said = _t("Rank %(rank)s of a gang of %(of)s: %(said)s") % {**numbers, "said": said}

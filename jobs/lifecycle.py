@@ -178,6 +178,11 @@ class Closing:
     end: End
     blame: frozenset[int] = frozenset()  # hosts that a next attempt should avoid
 
+    def failed_at_once(self, now: datetime) -> bool:
+        """Say whether it failed so soon that this speaks against the hosts that it blames."""
+        at_once = self.attempt.running_at is None or now - self.attempt.created_at < FAILED_AT_ONCE
+        return self.end.outcome == Attempt.Outcome.FAILED and at_once
+
 
 def close_all(closings: Iterable[Closing], *, backoff_s: float) -> set[int]:
     """Close attempts: free their cards, write their usage, move their tasks on; return the tasks that moved.
@@ -219,11 +224,9 @@ def _again(
     closing: Closing, earlier: Counter[str], backoff_s: float, now: datetime
 ) -> tuple[datetime, datetime, list[int]]:
     """Return when the task waits from, when it may start once more, and the hosts that it avoids then."""
-    attempt, outcome = closing.attempt, closing.end.outcome
-    wait_s = policy.backoff_s(backoff_s, earlier[outcome])
-    avoided = attempt.task.avoid_hosts
-    at_once = attempt.running_at is None or now - attempt.created_at < FAILED_AT_ONCE
-    if outcome == Attempt.Outcome.FAILED and at_once:
+    wait_s = policy.backoff_s(backoff_s, earlier[closing.end.outcome])
+    avoided = closing.attempt.task.avoid_hosts
+    if closing.failed_at_once(now):
         avoided = sorted({*avoided, *closing.blame})
     return now, now + timedelta(seconds=wait_s), avoided
 

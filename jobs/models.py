@@ -9,8 +9,9 @@ from django.utils.functional import Promise
 from django.utils.translation import gettext_lazy as _
 from django.utils.translation import pgettext_lazy
 
-from cluster.models import GpuType, Region
+from cluster.models import GpuType, Host, Region
 from jobs.materials import Code, Dataset
+from jobs.saved_views import SavedView as SavedView
 from jobs.states import ACTIVE, TERMINAL, WAITING, State
 from quotas import access
 from quotas.models import Business
@@ -131,6 +132,15 @@ class Task(models.Model):
             models.Index(fields=["business", "-id"], name="task_by_business"),
             models.Index(fields=["user", "-id"], name="task_by_user"),
             models.Index(fields=["state", "-id"], name="task_by_state"),
+            # Lists in other orders: few tasks wait, and a task ends once.
+            models.Index(
+                fields=["queued_at", "id"],
+                name="task_by_wait",
+                condition=Q(state__in=sorted(state.value for state in WAITING)),
+            ),
+            models.Index(
+                fields=["-ended_at", "-id"], name="task_by_end", condition=Q(ended_at__isnull=False)
+            ),
         ]
 
     def __str__(self) -> str:
@@ -224,6 +234,24 @@ class Claim(models.Model):
         return f"claim of {self.task_id}"
 
 
+class Strike(models.Model):
+    """An attempt that failed at once on a host, which speaks against it; see engine/quarantine.py."""
+
+    host = models.ForeignKey(Host, models.CASCADE, related_name="+")
+    task = models.ForeignKey(Task, models.CASCADE, related_name="+", db_index=False)
+    work = models.CharField(max_length=64)  # the same for tasks of one user that run the same
+    at = models.DateTimeField()
+    sure = models.BooleanField()  # the host itself said that it could not start it
+    lasted_s = models.FloatField()
+    proven = models.BooleanField(default=False)  # the same ran well on another host since
+
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=["task", "host", "at"], name="strike_once")]
+
+    def __str__(self) -> str:
+        return f"{self.task_id} on {self.host_id}"
+
+
 class PassLease(models.Model):
     """Who runs the pass: one row, taken by compare-and-set, with a number that grows at each taking."""
 
@@ -233,6 +261,7 @@ class PassLease(models.Model):
     finished_at = models.DateTimeField(null=True)  # of the last pass that was not broken off
     took_ms = models.FloatField(default=0.0)
     due_at = models.DateTimeField(null=True)  # when to plan anew even if nothing changed; null: at once
+    marks_taken = models.BigIntegerField(default=0)  # how often a pass took marks of changes away
 
     class Meta:
         constraints = [models.CheckConstraint(condition=Q(pk=1), name="one_pass_lease")]
@@ -309,13 +338,42 @@ class Policy(models.Model):
         return "policy"
 
 
+class TemplateQuerySet(models.QuerySet["Template"]):
+    """The templates that people start from."""
+
+    def visible_to(self, user: access.AnyUser) -> "TemplateQuerySet":
+        """Keep those for all, those of the businesses of `user`, and his own."""
+        of_his_businesses = Q(business__in=access.businesses_of(user))
+        of_nobody_else = Q(user__isnull=True) | Q(user=user.pk)
+        return self.filter(of_his_businesses | Q(business__isnull=True) & of_nobody_else)
+
+    def changeable_by(self, user: access.AnyUser) -> "TemplateQuerySet":
+        """Keep those that `user` made, or leads the business of; operators change any that they see."""
+        if access.is_operator(user):
+            return self.visible_to(user)
+        led = Q(business__in=access.businesses_led_by(user))
+        return self.visible_to(user).filter(Q(user=user.pk) | led)
+
+
 class Template(models.Model):
     """A config document offered to start from."""
 
     name = models.CharField(_("name"), max_length=128)
-    business = models.ForeignKey(Business, models.CASCADE, null=True, blank=True)  # blank: for all
+    # Neither: for all. A business: for its members. Only a user: for nobody else.
+    business = models.ForeignKey(Business, models.CASCADE, null=True, blank=True)
+    # Who made it; gone with its maker, so that what was for one person is never left to all.
+    user = models.ForeignKey(
+        settings.AUTH_USER_MODEL,
+        models.CASCADE,
+        verbose_name=_("user"),
+        null=True,
+        blank=True,
+        related_name="templates",
+    )
     description = models.CharField(_("description"), max_length=255, blank=True)
     config = models.JSONField(_("config"))
+
+    objects: ClassVar[TemplateQuerySet] = TemplateQuerySet.as_manager()  # type: ignore[assignment]  # typed by its methods
 
     class Meta:
         ordering = ["name"]

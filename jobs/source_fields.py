@@ -7,6 +7,7 @@ from typing import Any
 
 from django.utils.translation import gettext as _
 
+from cluster.agent.protocol import SYSTEM_FOLDERS
 from jobs.values import (
     Check,
     Fault,
@@ -29,10 +30,7 @@ _COMMIT = re.compile(r"[0-9a-f]{4,64}", re.ASCII)
 _MONITOR = re.compile(r"(\[[0-9a-fA-F:]+\]|[A-Za-z0-9][A-Za-z0-9._-]*)(:[0-9]{1,5})?", re.ASCII)
 _CEPH_NAME = re.compile(r"[A-Za-z0-9_.-]{1,255}", re.ASCII)
 _CEPH_KEY = re.compile(r"[A-Za-z0-9+/=]{1,255}", re.ASCII)
-# Places of the system that nothing may hide from the processes of a task.
-SYSTEM = frozenset(
-    {"bin", "boot", "dev", "etc", "lib", "lib32", "lib64", "libx32", "proc", "run", "sbin", "sys", "usr"}
-)
+# Places that nothing may hide from the processes of a task, besides the system's own.
 ALONE = frozenset({"/", "/home", "/opt", "/root", "/srv", "/taiji", "/tmp", "/var"})
 
 _line: Check = text(255)
@@ -116,8 +114,10 @@ def git(value: object) -> dict[str, Any]:
     found: dict[str, Any] = _MODEL(value)
     place = {name: given for name, given in (found.get("path_info") or {}).items() if given}
     _need(place, {"group": _("Name the group."), "project": _("Name the project.")}, "path_info.")
-    if place["project"].endswith(".git"):
-        place["project"] = place["project"].removesuffix(".git")
+    # As the address of a repository has it; of ".git" alone nothing would be left.
+    if place["project"] == ".git":
+        raise Invalid([Fault("path_info.project", "required", _("Name the project."))])
+    place["project"] = place["project"].removesuffix(".git")
     named = {"model_name": found["model_name"]} if found.get("model_name") else {}
     return {"model_source": "git", **named, "path_info": place}
 
@@ -139,7 +139,7 @@ def _path(value: object) -> str:
 
 def _place(value: object) -> str:
     written = _path(value)
-    if written and (written in ALONE or written.split("/")[1] in SYSTEM):
+    if written and (written in ALONE or written.split("/")[1] in SYSTEM_FOLDERS):
         refuse("place", _("The system uses this folder itself; mount below another one, such as /data/mine."))
     return written
 

@@ -10,7 +10,8 @@ from django.utils import timezone
 
 from cluster import bundles
 from jobs.materials import Code, Upload
-from jobs.models import Task
+from jobs.models import Task, Template
+from jobs.source_fields import DIGEST
 from jobs.states import TERMINAL
 from quotas.models import Business
 
@@ -35,41 +36,59 @@ def find(business: Business, digest: str) -> Upload | None:
 def receive(business: Business, user: User, digest: str, read: Callable[[int], bytes]) -> Upload:
     """Keep what `read` gives as packed code of the business.
 
-    Raises Full, or what bundles.keep raises; then nothing was kept. What others sent under the same digest is not
+    Raises Full, or what bundles.received raises; then nothing was kept. What others sent under the same digest is not
     shown to be there: it has to be sent again, which proves that the sender has it.
     """
-    room = settings.UPLOADS_MIB * MIB - _used(business)
+    room = _room(business, digest)
     most = settings.UPLOAD_MIB * MIB
     if room <= 0:
         raise Full
     try:
-        size = bundles.keep(digest, read, min(most, room))
+        with bundles.received(digest, read, min(most, room)) as came, bundles.locked():
+            # Looked at once more: others of the business may have been sent meanwhile, and from here on none is.
+            if came.size > _room(business, digest):
+                raise Full
+            came.keep()
+            values = {"size": came.size, "user": user, "used_at": timezone.now()}
+            return Upload.objects.update_or_create(business=business, digest=digest, defaults=values)[0]
     except bundles.TooLarge:
         if room < most:
             raise Full from None
         raise
-    with bundles.locked():
-        if not bundles.path_of(digest).exists():
-            raise bundles.NoSpace  # collected in the instant between; nobody may believe that it is there
-        values = {"size": size, "user": user, "used_at": timezone.now()}
-        return Upload.objects.update_or_create(business=business, digest=digest, defaults=values)[0]
 
 
-def _used(business: Business) -> int:
-    return int(Upload.objects.filter(business=business).aggregate(all=Sum("size"))["all"] or 0)
+def _room(business: Business, digest: str) -> int:
+    """Return how many bytes the business may still upload as `digest`."""
+    others = Upload.objects.filter(business=business).exclude(digest=digest)
+    return settings.UPLOADS_MIB * MIB - int(others.aggregate(all=Sum("size"))["all"] or 0)
 
 
 def collect(now: datetime) -> int:
-    """Forget the uploads that no live task needs and nobody used lately, and remove their bytes; return how many."""
+    """Forget the uploads that no live or recent task and no template needs, and nobody used lately; return how many.
+
+    Their bytes go with them.
+    """
     before = now - timedelta(days=settings.UPLOAD_KEEP_DAYS)
     needed = Task.objects.filter(code__kind=Code.Kind.UPLOAD).exclude(
         Q(state__in=TERMINAL) & Q(ended_at__lt=before)
     )
     keys = set(needed.values_list("business_id", "code__params__digest").distinct())
+    named = _named_by_templates()
     with bundles.locked():
         old = Upload.objects.filter(used_at__lt=before).values_list("pk", "business_id", "digest")
-        unneeded = [pk for pk, business, digest in old if (business, digest) not in keys]
+        unneeded = [
+            pk for pk, business, digest in old if (business, digest) not in keys and digest not in named
+        ]
         Upload.objects.filter(pk__in=unneeded, used_at__lt=before).delete()
         kept = Upload.objects.values_list("digest", flat=True)
         bundles.remove_others(kept, (now - DRAFT_AGE).timestamp())
     return len(unneeded)
+
+
+def _named_by_templates() -> set[str]:
+    """Return the digests that templates name, by themselves or by the number of known code."""
+    configs = [one for one in Template.objects.values_list("config", flat=True) if isinstance(one, dict)]
+    numbers = {str(config.get("model_id", "")) for config in configs}
+    known = Code.objects.filter(kind=Code.Kind.UPLOAD).values_list("pk", "params__digest")
+    named = {str(config.get("upload", "")).lower().removeprefix(DIGEST) for config in configs}
+    return named | {digest for pk, digest in known.iterator() if str(pk) in numbers}

@@ -95,11 +95,18 @@ def shape(fields: Mapping[str, Check]) -> Check:
 def unknown(name: object, fields: Mapping[str, object]) -> Fault:
     """Return the fault of a field that does not exist, with the nearest name that does."""
     folded = {known.lower(): known for known in fields}
-    near = get_close_matches(str(name)[:64].lower(), folded, n=1, cutoff=0.6)
+    written = str(name)[:64].lower()
+    near = get_close_matches(written, folded, n=1, cutoff=0.6) or _with_word(written, folded)
     message = _("There is no such field; remove it.")
     if near:
         message = _('There is no such field; did you mean "%s"?') % folded[near[0]]
     return Fault(shown(name), "unknown", message)
+
+
+def _with_word(written: str, known: Iterable[str]) -> list[str]:
+    """Return the one known name of which `written` is a whole word, as image is of image_full_name."""
+    found = [name for name in known if written in name.split("_")]
+    return found if len(found) == 1 else []
 
 
 def flag(value: object) -> bool:

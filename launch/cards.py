@@ -2,7 +2,8 @@
 
 from collections import Counter
 
-from cluster.agent.cards import NoCards, read_nvml
+from cluster.agent.gpus import read_nvml
+from cluster.agent.probe import NoCards
 
 
 def main() -> None:

@@ -4,18 +4,18 @@ import argparse
 import asyncio
 import contextlib
 import fcntl
-import functools
 import logging
 import os
 import signal
 import sys
 from pathlib import Path
 
+from cluster.agent import mps, users
 from cluster.agent import options as given
-from cluster.agent import users
 from cluster.agent.address import own_address
 from cluster.agent.agent import Agent
-from cluster.agent.cards import Cards, read_nvml, simulated
+from cluster.agent.cards import Cards, Simulated
+from cluster.agent.gpus import Gpus
 from cluster.agent.link import Away, Link
 from cluster.agent.membership import Membership, NotAdmitted
 from cluster.agent.offers import Offers
@@ -63,7 +63,7 @@ async def join(options: argparse.Namespace) -> None:
 
 async def serve(options: argparse.Namespace, user: str) -> None:
     """Run the agent until SIGTERM or SIGINT, its tasks as `user`."""
-    cards = Cards(functools.partial(simulated, options.simulate) if options.simulate else read_nvml)
+    cards = Cards(Simulated(options.simulate) if options.simulate else _gpus(options))
     async with Link(options.url, options.ca) as link:
         agent = Agent(
             membership=_membership(options, join_token_file=options.join_token_file),
@@ -75,12 +75,18 @@ async def serve(options: argparse.Namespace, user: str) -> None:
             address=options.address,
             log_cap=options.log_cap,
             code_cap=options.code_cap,
+            devices=tuple(filter(None, options.devices.split(","))),
+            cards_s=options.cards_every,
         )
         work = asyncio.ensure_future(agent.run())
         for number in (signal.SIGTERM, signal.SIGINT):
             asyncio.get_running_loop().add_signal_handler(number, work.cancel)
         with contextlib.suppress(asyncio.CancelledError):
             await work
+
+
+def _gpus(options: argparse.Namespace) -> Gpus:
+    return Gpus(options.state.resolve(), shares=mps.read(options.mps))
 
 
 def _membership(

@@ -7,17 +7,18 @@ import os
 import random
 import time
 import uuid
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from cluster.agent import VERSION, courier, disk, mounts
+from cluster.agent import VERSION, cgroup_places, courier, disk, machine, mounts
 from cluster.agent.address import own_address
 from cluster.agent.cards import Cards
 from cluster.agent.courier import Courier
 from cluster.agent.link import Away, Link, Refused
 from cluster.agent.logs import CAP, Shipper
 from cluster.agent.membership import Membership, NotAdmitted
-from cluster.agent.offers import Offers
+from cluster.agent.offers import PROCESS, Offers
 from cluster.agent.orders import Desired, read_desired
 from cluster.agent.protocol import PROTOCOL, WAIT_S
 from cluster.agent.workspace import Workspace
@@ -27,7 +28,9 @@ log = logging.getLogger(__name__)
 LOOK_S = 0.02  # between two looks at the instances while something happens …
 LOOK_AT_MOST_S = 0.25  # … and while they only run; when there are none, nobody looks
 RETRY_S = 5.0
-CARDS_S = 60.0
+CARDS_S = 10.0  # between two looks at the cards
+MINUTES_AT_ONCE = 512  # of what was measured on the cards, in one report
+CODES_AT_ONCE = 8  # on their way here
 ENGINE_S = 10.0
 FIRST_LOOK_S = 5.0  # the first report waits so long at most for an engine that does not answer
 DOUBT_S = 2.0  # a failure is reported so much later at most because cards do not answer
@@ -46,30 +49,46 @@ class Agent:
         storage: Path,
         offers: Offers,
         user: str = "",
+        devices: Sequence[str] = (),
         address: str = "",
         log_cap: int = CAP,
         code_cap: int = courier.CAP,
+        cards_s: float = CARDS_S,
     ) -> None:
         """Serve the host `membership` describes; a blank `address` means the one that faces the platform.
 
-        `user` is the UID:GID that tasks run as, blank for the agent's own.
+        `user` is the UID:GID that tasks run as, blank for the agent's own; `devices` what every container gets
+        besides its cards.
         """
         self._membership = membership
         self._link = link
         self._cards = cards
+        self._cards_s = cards_s
+        self._cleared = asyncio.Event()  # an operator says that a card's fault is no more
         self._address = address
         self._changed = asyncio.Event()  # the platform should hear of something now
         self._awake = asyncio.Event()  # something may have happened here: look now
         self._grown = asyncio.Event()  # there are logs to send
         self._offers = offers
+        self._places = cgroup_places.find()
         self._workspace = Workspace(
-            membership.folder, storage, cards, log_cap, self._awake.set, offers=offers, user=user
+            membership.folder,
+            storage,
+            cards,
+            log_cap,
+            self._awake.set,
+            offers=offers,
+            user=user,
+            places=self._places,
+            devices=devices,
         )
+        cards.ours = self._workspace.ours
         self._wanted = asyncio.Event()  # there is code to fetch
         self._shipper = Shipper(link)
         self._courier = Courier(link, membership.folder / "code", code_cap)
         self._path = os.environ.get("PATH", os.defpath)
         self._boot = str(uuid.uuid4())
+        self._machine, self._seat = machine.machine(), machine.seat(membership.folder)
         self._seq = 0
         self._token: str | None = None
         self._desired: Desired | None = None
@@ -78,17 +97,21 @@ class Agent:
 
     async def run(self) -> None:
         """Work until cancelled; what runs on the host runs on."""
-        self._cards.refresh()
-        looking = asyncio.create_task(asyncio.to_thread(self._offers.refresh))
-        await asyncio.wait({looking}, timeout=FIRST_LOOK_S)
-        self._workspace.load()
-        async with asyncio.TaskGroup() as group:
-            group.create_task(self._talk())
-            group.create_task(self._watch())
-            group.create_task(self._ship())
-            group.create_task(self._fetch())
-            group.create_task(self._watch_cards())
-            group.create_task(self._watch_engine(looking))
+        self._places.say()
+        self._workspace.load()  # before the cards are looked at: who uses them may be ours
+        engine = asyncio.create_task(asyncio.to_thread(self._offers.refresh))
+        cards = asyncio.create_task(asyncio.to_thread(self._cards.refresh))
+        try:
+            await asyncio.wait({engine, cards}, timeout=FIRST_LOOK_S)
+            async with asyncio.TaskGroup() as group:
+                group.create_task(self._talk())
+                group.create_task(self._watch())
+                group.create_task(self._ship())
+                group.create_task(self._fetch())
+                group.create_task(self._watch_cards(cards))
+                group.create_task(self._watch_engine(engine))
+        finally:
+            self._cards.close()
 
     async def _talk(self) -> None:
         """Call the platform for ever; when it is away, try again, later each time."""
@@ -125,6 +148,10 @@ class Agent:
         if answer is None:
             return
         self._desired = answer
+        if not answer.cleared.isdisjoint(card.fault for card in self._cards.now):
+            self._cleared.set()
+        if answer.notice:
+            self._complain(answer.notice)
         self._workspace.apply(answer)
         self._awake.set()
         if not telling and answer.version == have and time.monotonic() - began < HELD_S:
@@ -135,12 +162,17 @@ class Agent:
 
     async def _sync(self, wait_s: float) -> Desired | None:
         """Return the platform's answer to a report, or None where a change here made the report stale."""
-        call = asyncio.create_task(self._link.sync(self._token or "", self._report(wait_s)))
+        report = self._report(wait_s)
+        call = asyncio.create_task(self._link.sync(self._token or "", report))
         change = asyncio.create_task(self._changed.wait())
         try:
             # A call that waits is given up for news of ours; one that tells is heard out, whatever comes.
             await asyncio.wait({call, change} if wait_s else {call}, return_when=asyncio.FIRST_COMPLETED)
-            return read_desired(call.result()) if call.done() else None
+            if not call.done():
+                return None
+            answer = read_desired(call.result())
+            self._cards.minutes.sent(report["minutes"], answer.now)
+            return answer
         except Refused as fault:
             if fault.status == 401:
                 self._refused, self._token = self._token, None
@@ -165,17 +197,27 @@ class Agent:
         return {
             "protocol": PROTOCOL,
             "version": VERSION,
+            "name": self._membership.name,
+            "machine": self._machine,
+            "seat": self._seat,
             "boot": self._boot,
             "seq": self._seq,
             "clock": time.time(),
             "address": self._address,
-            "offers": mounts.offers(list(self._offers.now), self._path),
+            "offers": self._offered(),
             "trouble": disk.trouble(self._membership.folder),
             "cards": [card.report() for card in self._cards.now],
+            "minutes": self._cards.minutes.report(MINUTES_AT_ONCE),
             "instances": self._workspace.reports(),
             "have": self._desired.version if self._desired else "",
             "wait_s": wait_s,
         }
+
+    def _offered(self) -> list[str]:
+        """Return what this host offers, in protocol.py's words."""
+        kinds = list(self._offers.now)
+        limits = ["limits"] if PROCESS in kinds and self._places.complete else []
+        return mounts.offers(kinds, self._path) + limits
 
     async def _watch(self) -> None:
         """Look at the instances: often while something happens, seldom else, never when there are none."""
@@ -209,20 +251,32 @@ class Agent:
 
     async def _look_at_cards(self) -> None:
         """Look at the cards now: one that broke is to be reported with what failed because of it."""
-        looking = asyncio.create_task(asyncio.to_thread(self._cards.refresh))
-        await asyncio.wait({looking}, timeout=DOUBT_S)  # one that hangs is looked at on its own
+
+        async def look() -> None:
+            if await asyncio.to_thread(self._cards.refresh):
+                self._changed.set()  # also where that comes too late for the failure's own report
+
+        await asyncio.wait({asyncio.create_task(look())}, timeout=DOUBT_S)
 
     async def _fetch(self) -> None:
-        """Fetch the code that instances wait for, one digest after the other."""
-        while True:
-            await self._wanted.wait()
-            self._wanted.clear()
-            for digest in self._workspace.wanted():
-                try:
-                    self._workspace.tell(digest, await self._courier.bring(self._token or "", digest))
-                except Away as fault:
-                    self._complain(str(fault))
-                    await asyncio.sleep(RETRY_S * random.uniform(0.1, 0.2))
+        """Fetch the code that instances wait for, some digests beside one another: a slow one holds no other up."""
+        coming: set[str] = set()
+        async with asyncio.TaskGroup() as group:
+            while True:
+                await self._wanted.wait()
+                self._wanted.clear()
+                for digest in sorted(self._workspace.wanted() - coming)[: CODES_AT_ONCE - len(coming)]:
+                    coming.add(digest)
+                    group.create_task(self._bring(digest, coming))
+
+    async def _bring(self, digest: str, coming: set[str]) -> None:
+        try:
+            self._workspace.tell(digest, await self._courier.bring(self._token or "", digest))
+        except Away as fault:
+            self._complain(str(fault))
+            await asyncio.sleep(RETRY_S * random.uniform(0.1, 0.2))
+        finally:
+            coming.discard(digest)
 
     async def _watch_engine(self, looking: asyncio.Task[bool]) -> None:
         """Look whether containers can be run, beginning with `looking`, and remove those that nobody keeps."""
@@ -233,8 +287,14 @@ class Agent:
             await asyncio.sleep(ENGINE_S)
             looking = asyncio.create_task(asyncio.to_thread(self._offers.refresh))
 
-    async def _watch_cards(self) -> None:
+    async def _watch_cards(self, looking: asyncio.Task[bool]) -> None:
+        """Look at the cards again and again, beginning with `looking`; at once where a fault was cleared."""
         while True:
-            await asyncio.sleep(CARDS_S)
-            if await asyncio.to_thread(self._cards.refresh):
+            if await looking:
                 self._changed.set()
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(self._cards_s):
+                    await self._cleared.wait()
+            self._cleared.clear()
+            cleared = self._desired.cleared if self._desired else frozenset[str]()
+            looking = asyncio.create_task(asyncio.to_thread(self._cards.refresh, cleared))

@@ -16,17 +16,18 @@ from typing import Any
 
 from cluster.agent import engine, processes, records
 from cluster.agent.engine import INSIDE, Credentials, Engine, EngineAway, EngineFault, Mount, NewContainer
-from cluster.agent.workload import CannotStart, hand_over, note, reason
+from cluster.agent.workload import SHELL, CannotStart, hand_over, note, open_log, reason, say
 
 STATE = "state"  # folder of the words that the shell in the container leaves
 BY_EXIT_COMMAND = "TAIJI_EXIT_COMMAND"  # marks the exit command's processes, which are spared the TERM
-SHELL = "/bin/sh"
 ROOT = "0:0"
 SEEN_S = 5.0  # until the first process that the engine names is seen among this host's
 START_S = 60.0  # from the container's start until its shell has said that it runs
 LOOK_S = 0.02
 RETRY_S = 1.0
 REMOVE_S = 20.0  # longer than an engine takes that works; else the agent sees to it
+KILL_S = 5.0  # until it is looked again whether all are dead
+EXIT_COMMAND_PART = 1 / 3  # of the grace, until an engine has started it; the rest is for TERM
 
 # The first process. It stays beside the command, because the kernel spares the first process of a pid namespace
 # signals that it has no handler for, and because somebody has to take the exit statuses of orphans.
@@ -121,17 +122,11 @@ class Container:
             raise pull.fault
 
     def _say(self, words: str) -> None:
-        """Write a line into the instance's log; on a full disk it goes without."""
-        try:
-            with open(self._log(), "ab", buffering=0) as file:
-                file.write(f"[taiji] {words}\n".encode(errors="replace"))
-        except OSError as error:
-            note(f"log not written: {reason(error)}")
+        say(self.folder, words)
 
     def _log(self) -> str:
-        log = os.path.join(self.folder, records.LOG)
-        os.close(os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600))
-        return log
+        os.close(open_log(self.folder))
+        return os.path.join(self.folder, records.LOG)
 
     def start(self) -> None:
         """Make and start the container; raises CannotStart, and then nothing of it is left."""
@@ -159,7 +154,7 @@ class Container:
 
     def _new(self) -> NewContainer:
         command = IDLE if self.spec["command"] is None else self.spec["command"]
-        devices = " ".join(self.wanted["devices"])
+        devices = " ".join([*self.wanted["devices"], *self.wanted["besides"]])
         storage = self.spec["env"]["TAIJI_STORAGE"]
         user = self._user()
         return NewContainer(
@@ -179,6 +174,7 @@ class Container:
             work_dir=f"{INSIDE}/{records.WORK}",
             user=user,
             gpus=tuple(self.wanted["gpus"]),
+            devices=tuple(self.wanted["besides"]),
             **{name: self.wanted[name] for name in LIMITS},
         )
 
@@ -211,11 +207,20 @@ class Container:
                 if self._said("started"):
                     return
                 if missing := self._said("missing"):
-                    raise CannotStart(f"The container did not get its cards: {missing} is not there.", "card")
+                    raise self._without(missing.split())
                 raise CannotStart(f"{SHELL} in the container ended at once.", "image")
             if time.monotonic() >= until:
                 raise CannotStart(f"{SHELL} in the container did not run within {START_S:g} s.", "image")
             time.sleep(LOOK_S / 4)
+
+    def _without(self, missing: list[str]) -> CannotStart:
+        """Say which of its devices the container did not get, and whose they are."""
+        if cards := [device for device in missing if device in self.wanted["devices"]]:
+            return CannotStart(
+                f"The container did not get its cards: {' '.join(cards)} is not there.", "card"
+            )
+        named = " ".join(missing)
+        return CannotStart(f"The container did not get the devices of this host's --devices: {named}.")
 
     def _undo(self) -> None:
         """Remove the container, for as long as it takes: until then it may run."""
@@ -238,8 +243,9 @@ class Container:
     def run_exit_command(self) -> bool:
         """Start the exit command in the container."""
         argv = (SHELL, "-c", BESIDE, SHELL, self.spec["exit_command"])
+        limit_s = float(self.spec["grace_s"]) * EXIT_COMMAND_PART
         try:
-            self._works.execute(self.name, argv, {BY_EXIT_COMMAND: "1"})
+            engine.within(limit_s, lambda: self._works.execute(self.name, argv, {BY_EXIT_COMMAND: "1"}))
         except (EngineFault, EngineAway) as fault:
             note(f"exit command: {fault}")
             return False
@@ -263,8 +269,8 @@ class Container:
         processes.kill_all(self._living)
         if os.geteuid() != 0:
             try:
-                self._works.kill(self.name)
-            except EngineAway as fault:
+                engine.within(KILL_S, lambda: self._works.kill(self.name))
+            except (EngineFault, EngineAway) as fault:
                 note(f"not killed: {fault}")
 
     def _living(self) -> list[processes.Process]:
@@ -285,7 +291,7 @@ class Container:
         if self.spec["command"] is None or not self._said("started"):
             return None, None
         said = self._said("status")
-        if said.isdecimal():
+        if said.isdecimal() and int(said) <= 255:  # the task may write there too: no other number is a code
             return int(said), None
         return None, signal.SIGKILL  # the shell itself was killed: else it would have written
 
@@ -295,7 +301,7 @@ class Container:
         until = time.monotonic() + REMOVE_S
         while self.asked:
             try:
-                self._works.remove(self.name)
+                engine.within(REMOVE_S, lambda: self._works.remove(self.name))
                 break
             except (EngineFault, EngineAway) as fault:
                 note(f"the container is not removed: {fault}")

@@ -1,5 +1,7 @@
 """The container of a spec, as protocol.py describes it, and what a keeper is told of it."""
 
+import math
+import os
 import re
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
@@ -44,14 +46,22 @@ def read_container(document: Any) -> ContainerSpec | None:
         image=str(document["image"]),
         user=user,
         memory_mib=_limit(document, "memory_mib"),
-        cpus=max(float(document.get("cpus") or 0), 0.0),
+        cpus=max(finite(document.get("cpus") or 0), 0.0),
         shm_mib=_limit(document, "shm_mib"),
         pids=_limit(document, "pids"),
         network=network,
         read_only=document.get("read_only") is True,
-        pull_timeout_s=float(document.get("pull_timeout_s") or 600),
+        pull_timeout_s=finite(document.get("pull_timeout_s") or 600),
         registry={name: str(registry[name]) for name in ("username", "password")} if registry else None,
     )
+
+
+def finite(value: Any) -> float:
+    """Return a number, which JSON's Infinity is none of; raises TypeError or ValueError."""
+    number = float(value)
+    if not math.isfinite(number):
+        raise ValueError(f"{value!r} is no number that can be used")
+    return number
 
 
 def _limit(document: Any, name: str) -> int:
@@ -59,11 +69,12 @@ def _limit(document: Any, name: str) -> int:
 
 
 def container_task(
-    spec: ContainerSpec, *, engine: str, owner: Path, user: str, cards: Sequence[Card]
+    spec: ContainerSpec, *, engine: str, owner: Path, user: str, cards: Sequence[Card], besides: Sequence[str]
 ) -> dict[str, Any]:
     """Return what a keeper is told: the spec, which engine runs it, whose it is, and its real cards.
 
-    `user` is the UID:GID that this host runs tasks as, blank for the agent's own.
+    `user` is the UID:GID that this host runs tasks as, blank for the agent's own; `besides` are the devices that
+    the operator gives to every container.
     """
     uuids = [card.uuid for card in cards if card.uuid]
     return {
@@ -73,7 +84,23 @@ def container_task(
         "user": spec.user or user,
         "gpus": uuids,
         "devices": device_nodes(uuids),
+        "besides": list(besides),
     }
+
+
+def nodes_below(paths: Sequence[str]) -> list[str]:
+    """Return the devices that `paths`, devices or folders of them, name; raises FileNotFoundError for one without any.
+
+    Only those for characters, as cards of networks and the like are: what is for blocks holds somebody's files.
+    """
+    found: list[str] = []
+    for path in paths:
+        below = [os.path.join(top, name) for top, _folders, names in os.walk(path) for name in sorted(names)]
+        nodes = [each for each in below or [path] if Path(each).is_char_device()]
+        if not nodes:
+            raise FileNotFoundError(path)
+        found += nodes
+    return list(dict.fromkeys(found))
 
 
 def device_nodes(uuids: Sequence[str], gpus: Path = GPUS) -> list[str]:

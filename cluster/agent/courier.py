@@ -1,5 +1,6 @@
 """Fetch packed code from the platform, once for all instances that run it, and keep it for the next ones."""
 
+import asyncio
 import hashlib
 import logging
 import os
@@ -11,17 +12,19 @@ from cluster.agent.link import Away, Link, Refused
 
 log = logging.getLogger(__name__)
 CAP = 20 * 2**30  # bytes kept of packed code
+LIMIT_S = 3600.0  # a platform that sends a little now and then is given up
 RECENT_S = 3600.0  # what was asked for so lately may be about to be unpacked
 
 
 class Courier:
     """The packed code on this host, a file for each digest."""
 
-    def __init__(self, link: Link, folder: Path, cap: int = CAP) -> None:
-        """Keep about `cap` bytes in `folder`."""
+    def __init__(self, link: Link, folder: Path, cap: int = CAP, limit_s: float = LIMIT_S) -> None:
+        """Keep about `cap` bytes in `folder`; each digest may take `limit_s` to come."""
         self._link = link
         self._folder = folder
         self._cap = cap
+        self._limit_s = limit_s
 
     async def bring(self, token: str, digest: str) -> dict[str, Any]:
         """Return what to tell those who wait for `digest`; raises Away.
@@ -31,7 +34,7 @@ class Courier:
         path = self._folder / f"{digest}.tar.gz"
         try:
             if not path.exists():
-                await self._fetch(token, digest, path)
+                await self._fetch_in_time(token, digest, path)
             os.utime(path)
         except Refused as fault:
             if fault.status == 401:  # of this host, not of this code
@@ -44,6 +47,13 @@ class Courier:
             return {"fault": sentence, "cause": "code_away"}
         return {"bundle": str(path)}
 
+    async def _fetch_in_time(self, token: str, digest: str, path: Path) -> None:
+        try:
+            async with asyncio.timeout(self._limit_s):
+                await self._fetch(token, digest, path)
+        except TimeoutError as late:
+            raise Away(f"The code {digest} did not come within {self._limit_s:g} s.") from late
+
     async def _fetch(self, token: str, digest: str, path: Path) -> None:
         self._folder.mkdir(mode=0o700, exist_ok=True)
         self._trim()
@@ -54,6 +64,9 @@ class Courier:
                 async for part in self._link.download(token, digest):
                     found.update(part)
                     file.write(part)
+                # On the disk before it has its name: nobody looks at its digest again.
+                file.flush()
+                await asyncio.to_thread(os.fsync, file.fileno())
             if found.hexdigest() != digest:
                 raise ValueError("The code arrived damaged: it is not what its digest says.")
             draft.replace(path)
@@ -63,6 +76,7 @@ class Courier:
 
     def _trim(self) -> None:
         """Remove what was not used for longest until the rest is within the cap."""
+        # By no thread: nothing else of this agent removes or renames one meanwhile.
         files = sorted((path.stat().st_mtime, path) for path in self._folder.iterdir())
         size = sum(path.stat().st_size for _used, path in files)
         for used, path in files:

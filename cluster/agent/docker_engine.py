@@ -146,6 +146,7 @@ def _settings(wanted: NewContainer) -> dict[str, Any]:
         ],
         "log_config": {"Type": "none", "Config": {}},  # the command writes its log itself
         "restart_policy": {"Name": ""},
+        "devices": [f"{path}:{path}:rwm" for path in wanted.devices],
     }
     if wanted.gpus:
         settings["device_requests"] = [DeviceRequest(device_ids=list(wanted.gpus), capabilities=[["gpu"]])]

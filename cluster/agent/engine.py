@@ -2,9 +2,13 @@
 
 import importlib
 import os
-from collections.abc import Iterator, Mapping
+import threading
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Protocol
+
+from cluster.agent.cgroups import CPU_PERIOD_US, cpu_quota_us
+from cluster.agent.workload import reason
 
 LABEL = "taiji.instance"  # on every container of ours: the id of its instance …
 OWNER = "taiji.agent"  # … and the state folder of the agent that it belongs to
@@ -14,7 +18,6 @@ WRITABLE = ("/tmp", "/var/tmp", "/run")  # in memory, where the rest of the imag
 CALL_S = 60  # how long an engine may take to answer; a pull has a limit of its own …
 PING_S = 10  # … and so has the question whether it works at all
 MODULES = {"podman": "cluster.agent.podman_engine", "docker": "cluster.agent.docker_engine"}
-CPU_PERIOD_US = 100_000  # in which a limit of processors is counted
 
 
 class EngineFault(Exception):
@@ -47,6 +50,7 @@ class NewContainer:
     work_dir: str
     user: str  # blank: the image's
     gpus: tuple[str, ...]  # uuids
+    devices: tuple[str, ...]  # paths on the host, and the same in the container
     memory_mib: int
     cpus: float
     shm_mib: int
@@ -100,6 +104,30 @@ class Engine(Protocol):
         """Return the containers that belong to an agent: instance id → name."""
 
 
+def within(seconds: float, call: Callable[[], None]) -> None:
+    """Call an engine that may hang: its own limit is longer than an end may take, and counts for each part of a call.
+
+    Raises EngineFault, or EngineAway after so many seconds; what becomes of the call then nobody knows.
+    """
+    faults: list[EngineFault | EngineAway] = []
+
+    def act() -> None:
+        try:
+            call()
+        except (EngineFault, EngineAway) as fault:
+            faults.append(fault)
+        except Exception as error:  # a thread that only died would look like an answer
+            faults.append(EngineFault(f"the call broke off: {reason(error)}"))
+
+    thread = threading.Thread(target=act, daemon=True)
+    thread.start()
+    thread.join(seconds)
+    if thread.is_alive():
+        raise EngineAway(f"it has not answered for {seconds:g} s")
+    if faults:
+        raise faults[0]
+
+
 def limits_of(wanted: NewContainer) -> dict[str, int]:
     """Return the container's limits in the words that both SDKs take."""
     limits: dict[str, int] = {}
@@ -107,7 +135,7 @@ def limits_of(wanted: NewContainer) -> dict[str, int]:
         # Swap counts too, else a task would be slowed down by it instead of being told.
         limits |= {"mem_limit": wanted.memory_mib * 2**20, "memswap_limit": wanted.memory_mib * 2**20}
     if wanted.cpus:
-        limits |= {"cpu_period": CPU_PERIOD_US, "cpu_quota": int(wanted.cpus * CPU_PERIOD_US)}
+        limits |= {"cpu_period": CPU_PERIOD_US, "cpu_quota": cpu_quota_us(wanted.cpus)}
     if wanted.shm_mib:
         limits["shm_size"] = wanted.shm_mib * 2**20
     if wanted.pids:
@@ -155,6 +183,11 @@ def candidates(choice: str, environment: Mapping[str, str], uid: int) -> list[st
         run = environment.get("XDG_RUNTIME_DIR") or f"/run/user/{uid}"
         usual["podman"] = f"{run}/podman/podman.sock"
     return [f"{kind}:{path}" for kind, path in usual.items() if choice in {"auto", kind}]
+
+
+def is_address(text: str) -> bool:
+    """Return whether it says where an engine is, as open_engine takes it."""
+    return ":" in text and is_choice(text)
 
 
 def is_choice(text: str) -> bool:

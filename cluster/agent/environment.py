@@ -3,9 +3,11 @@
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from cluster.agent import mps
 from cluster.agent.cards import Card
 from cluster.agent.orders import BadSpec, Spec
 from cluster.agent.processes import MARK
+from cluster.agent.steps import PATH
 
 # What a process may inherit of the agent's environment: never its secrets, nor the settings of its Python.
 INHERITED = (
@@ -20,7 +22,6 @@ INHERITED = (
     "TZ",
     "USER",
 )
-PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 
 def environment(
@@ -38,11 +39,14 @@ def environment(
     Raises BadSpec where a card is not there.
     """
     inherited = {} if host is None else {"PATH": PATH, **_of_host(host)}
-    visible = _visible(spec, cards)
+    held = _held(spec, cards)
+    # A program is told a card once, however many shares of it it has.
+    visible = ",".join(dict.fromkeys(card.uuid or str(card.index) for card in held))
     members = str(len(spec.hosts))
     return {
         **inherited,
         **spec.env,
+        **mps.environment(held),
         "CUDA_VISIBLE_DEVICES": visible,
         "NVIDIA_VISIBLE_DEVICES": visible or "void",
         "TAIJI_CARDS": str(len(spec.cards)),
@@ -70,9 +74,9 @@ def _of_host(host: Mapping[str, str]) -> dict[str, str]:
     return {name: host[name] for name in host if name in INHERITED or name.startswith("LC_")}
 
 
-def _visible(spec: Spec, cards: Sequence[Card]) -> str:
+def _held(spec: Spec, cards: Sequence[Card]) -> list[Card]:
     by_index = {card.index: card for card in cards}
     missing = [str(index) for index in spec.cards if index not in by_index]
     if missing:
         raise BadSpec(f"This host has no card {', '.join(missing)}.")
-    return ",".join(by_index[index].uuid or str(index) for index in spec.cards)
+    return [by_index[index] for index in spec.cards]

@@ -6,7 +6,6 @@ that it has no children any more, nothing of the instance is left. What it keeps
 container.
 """
 
-import ctypes
 import os
 import signal
 import sys
@@ -14,6 +13,7 @@ import time
 from typing import TYPE_CHECKING
 
 from cluster.agent import processes, records
+from cluster.agent.spawn import may_write
 from cluster.agent.tree import Tree
 from cluster.agent.workload import CannotStart, hand_over, note, reason
 
@@ -24,12 +24,8 @@ if TYPE_CHECKING:  # as in records.py
     from cluster.agent.prepare import Preparation
     from cluster.agent.workload import Workload
 
-PR_SET_CHILD_SUBREAPER = 36
 WATCHED = {signal.SIGCHLD, signal.SIGTERM}
 GO = signal.SIGUSR1  # the agent's word that the whole gang is ready
-READY_RETRY_S = (
-    1.0  # a full disk is tried again so often: nobody hears of a member that cannot write it is ready
-)
 LOOK_S = 0.05  # a grandchild's end sends the keeper no signal, so while ending it looks this often
 
 
@@ -49,7 +45,8 @@ class Keeper:
         try:
             self.start()
         except CannotStart as fault:
-            self.record_exit(ordered=False, detail=str(fault), cause=fault.cause)
+            ordered = end_ordered()  # then that is why, whatever broke off meanwhile
+            self.record_exit(ordered, detail=str(fault), cause="" if ordered else fault.cause)
             return
         ordered = self.wait_for_end()
         self.end(ordered)
@@ -62,6 +59,8 @@ class Keeper:
         make_folders(self.spec["storage_root"], self.spec["folders"], self.spec.get("user", ""))
         self.make_work_folder()
         self.bring()
+        if end_ordered():
+            return  # before an engine is asked, which may take a minute to answer
         self.hand_over_work()
         self.workload.prepare(end_ordered)
         if self.spec.get("wait_for_go") and self.spec["command"] is not None:
@@ -70,7 +69,6 @@ class Keeper:
             return
         self.started_at = time.time()
         self.workload.start()
-        self.record_status("running")
 
     def bring(self) -> None:
         """Bring code and data where the task has any; the others start without the modules for that."""
@@ -112,17 +110,20 @@ class Keeper:
         said, told = False, None
         while told is None:
             said = said or self.record_status("ready")
-            told = signal.sigtimedwait({GO, signal.SIGTERM}, READY_RETRY_S)
+            told = signal.sigtimedwait({GO, signal.SIGTERM}, records.RETRY_S)
         if told.si_signo == signal.SIGTERM:
             # It stays pending, for those who look whether the end is ordered.
             signal.raise_signal(signal.SIGTERM)
 
     def wait_for_end(self) -> bool:
-        """Sleep until the command has ended or the end is ordered; return whether it was ordered."""
+        """Say that it runs, sleep until it has ended or the end is ordered, and return whether it was ordered."""
+        said = self.started_at is None
         while True:
+            said = said or self.record_status("running")
             if self.workload.ended():
                 return False
-            if signal.sigwait(WATCHED) == signal.SIGTERM:
+            told = signal.sigwaitinfo(WATCHED) if said else signal.sigtimedwait(WATCHED, records.RETRY_S)
+            if told is not None and told.si_signo == signal.SIGTERM:
                 return not self.workload.ended()  # one that ended before the order ended by itself
 
     def end(self, ordered: bool) -> None:
@@ -180,7 +181,7 @@ class Keeper:
                 return
             except OSError as error:
                 note(f"exit record not written: {reason(error)}")
-                time.sleep(1)
+                time.sleep(records.RETRY_S)
 
 
 def workload_of(folder: str, spec: "dict[str, Any]") -> "Workload":
@@ -208,7 +209,7 @@ def make_folders(root: str, folders: "list[str]", user: str) -> None:
                 hand_over(folder, user)
         except OSError as error:
             raise CannotStart(f"The folder {folder} could not be made: {reason(error)}.") from error
-        if not os.access(folder, os.W_OK | os.X_OK):
+        if not may_write(folder, user):
             raise CannotStart(f"The folder {folder} cannot be written.")
 
 
@@ -218,9 +219,7 @@ def main(folder: str) -> None:
     signal.pthread_sigmask(signal.SIG_BLOCK, WATCHED | {GO})
     for number in (signal.SIGHUP, signal.SIGINT):
         signal.signal(number, signal.SIG_IGN)
-    libc = ctypes.CDLL(None, use_errno=True)
-    if libc.prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0):
-        sys.exit(f"prctl: {os.strerror(ctypes.get_errno())}")
+    processes.adopt_orphans(True)
     me = processes.find(os.getpid())
     if me is None:
         sys.exit("/proc is not mounted")

@@ -13,28 +13,22 @@ from pathlib import Path
 from typing import Any
 
 from cluster.agent import mounts, processes, records
-from cluster.agent.engine import EngineAway, EngineFault, name_of, open_engine
+from cluster.agent.cgroups import Group
+from cluster.agent.engine import EngineAway, EngineFault, is_address, name_of, open_engine
 from cluster.agent.logs import Tail
-from cluster.agent.orders import Spec
 from cluster.agent.protocol import HOST_RESTARTED, KEEPER_LOST
+from cluster.agent.python import PYTHON, ROOT
 from cluster.converge import Seen
 
 log = logging.getLogger(__name__)
 
-ROOT = str(Path(__file__).resolve().parents[2])
-# The keeper's Python starts bare: it needs the standard library and this package, and 30 ms instead of 100.
-PYTHON = (sys.executable, "-I", "-S", "-X", "utf8", "-c")
 CALL = "import sys; sys.path.append(sys.argv[1]); from cluster.agent.keeper import main; main(sys.argv[2])"
 # With a container it calls an engine, whose client is among the installed packages.
 PYTHON_WITH_PACKAGES = tuple(option for option in PYTHON if option != "-S")
 RETRY_S = 5.0
 LOST_GRACE_S = 5.0  # between TERM and KILL for what a dead keeper left behind
 DETAIL_AT_MOST = 512
-# What git may take of the agent's environment: how this host reaches others.
-TOOLS = (
-    *("GIT_SSL_CAINFO", "SSL_CERT_FILE", "SSL_CERT_DIR"),
-    *("http_proxy", "https_proxy", "HTTPS_PROXY", "no_proxy", "NO_PROXY", "all_proxy", "ALL_PROXY"),
-)
+PHASES = ("starting", "ready", "running", "ending")  # what a keeper may say of one that is not gone
 
 
 class Kept:
@@ -53,6 +47,7 @@ class Kept:
         self.wants = ""  # the digest of the code that its keeper waits for
         self.told: dict[str, Any] = {}  # what its keeper was told
         self._said = (self.phase, self.lost, self.commit)
+        self._read = False  # its keeper has read its spec
         self._unread = ""  # why its records cannot be read
         self._claim: dict[str, Any] | None = None
         self._spawned: int | None = None
@@ -72,22 +67,31 @@ class Kept:
         return Seen.LIVE if known else Seen.PREPARED
 
     @property
+    def keeper(self) -> int | None:
+        """The pid of its keeper, None where it has none any more."""
+        if self.exit is not None:
+            return None
+        pid = (self._claim or {}).get("pid", self._spawned)
+        return None if pid is None else int(pid)
+
+    @property
     def failed(self) -> bool:
         """Whether its command ended badly by itself."""
         end = self.exit or {}
         return bool(end.get("by_itself")) and end.get("exit_code") != 0
 
     def report(self) -> dict[str, Any]:
-        """Return the instance in the form of a report."""
+        """Return the instance in the form of a report: nothing of it may stop one, whoever wrote the records."""
         end = self.exit or {}
+        by_itself = end.get("by_itself")
         return {
             "id": self.id,
             "phase": self.phase,
-            "exit_code": end.get("exit_code"),
-            "exit_signal": end.get("exit_signal"),
-            "by_itself": end.get("by_itself"),
+            "exit_code": _byte(end.get("exit_code")),
+            "exit_signal": _byte(end.get("exit_signal")),
+            "by_itself": by_itself if isinstance(by_itself, bool) else None,
             "detail": str(end.get("detail", ""))[:DETAIL_AT_MOST],
-            "cause": end.get("cause", ""),
+            "cause": str(end.get("cause", "")),
             "commit": self.commit,
             "log_bytes": self.tail.end,
         }
@@ -113,14 +117,24 @@ class Kept:
 
     def _look(self, boot: str) -> None:
         folder = str(self.folder)
-        self._claim = self._claim or records.read(folder, records.CLAIM)
+        claim = self._claim or records.read(folder, records.CLAIM)
+        spoilt = claim is not None and not _is_claim(claim)
+        self._claim = None if spoilt else claim
         keeper_ended = self._keeper_ended(boot)
         # Read after the keeper was looked at: one that ended since has left its exit record.
         self.exit = records.read(folder, records.EXIT)
         status = records.read(folder, records.STATUS) or {}
         self.commit, self.wants = str(status.get("commit", "")), ""
+        if status and not self._read:
+            self._read = True
+            # The keeper has its spec; ours lies there still where another agent's keeper was faster than ours.
+            with contextlib.suppress(OSError):
+                (self.folder / records.SPEC).unlink()
         if self.exit is not None:
             self.phase = "gone"
+            self._forget_secrets()
+        elif spoilt:  # by a task of the same user: who keeps it nobody knows any more
+            self.lost, self.phase = True, "ending"
         elif self._claim is None:
             if keeper_ended:
                 self.void(f"The keeper could not start: {self._last_words()}", by_itself=True)
@@ -131,7 +145,7 @@ class Kept:
         elif keeper_ended:
             self.lost, self.phase = True, "ending"
         else:
-            self.phase = status.get("phase", "starting")
+            self.phase = said if (said := status.get("phase")) in PHASES else "starting"
             self.wants = str(status.get("wants", ""))
 
     def _keeper_ended(self, boot: str) -> bool:
@@ -159,11 +173,14 @@ class Kept:
 
     def start(self, task: dict[str, Any], hostfile: str, wake: Callable[[], None]) -> None:
         """Make the folder, and start a keeper for `task`; raises OSError, and then nothing was started."""
-        self.folder.mkdir(mode=0o700, exist_ok=True)
+        self._make_folder()
         self.hostfile.write_text(hostfile)
         records.write(str(self.folder), records.SPEC, task)
         self._spawned = self._spawn(PYTHON_WITH_PACKAGES if task["container"] else PYTHON)
         self.watch(self._spawned, wake)
+
+    def _make_folder(self) -> None:
+        records.insist(lambda: self.folder.mkdir(mode=0o700, exist_ok=True), str(self.folder.parent))
 
     @property
     def hostfile(self) -> Path:
@@ -253,7 +270,7 @@ class Kept:
         """Record that the instance never started, unless a keeper was faster."""
         claim = {"boot": processes.boot_id(), "void": detail, "by_itself": by_itself}
         try:
-            self.folder.mkdir(mode=0o700, exist_ok=True)
+            self._make_folder()
             if not records.claim(str(self.folder), claim):
                 return  # the next look sees whose claim it is
         except OSError:
@@ -263,45 +280,62 @@ class Kept:
     def _finish(self, detail: str, by_itself: bool | None) -> None:
         self.exit = records.exit_record(detail=detail, by_itself=by_itself)
         self.phase, self.lost = "gone", False
-        with contextlib.suppress(FileNotFoundError):
-            (self.folder / records.SPEC).unlink()
+        self._forget_secrets()
         with contextlib.suppress(OSError):
             records.write(str(self.folder), records.EXIT, self.exit)
 
+    def _forget_secrets(self) -> None:
+        """Remove what only a keeper that starts the instance needs."""
+        with contextlib.suppress(OSError):
+            (self.folder / records.SPEC).unlink()
+        shutil.rmtree(self.folder / records.PRIVATE, ignore_errors=True)
+
     async def bury(self) -> None:
         """End what a dead keeper left behind, TERM first, and record the end when nothing of it is found."""
+        group = self._group()
         for process in self._leftovers():
             processes.send(process, signal.SIGTERM)
         deadline = time.monotonic() + LOST_GRACE_S
-        # Two looks in a row: a process whose parent ends while the table is read can hide from one.
-        while self._leftovers() or self._leftovers():
+        # Two looks in a row: a process whose parent ends while the table is read can hide from one. In a control
+        # group none can: the kernel lists it as long as anybody is in there.
+        while await asyncio.to_thread(lambda: self._leftovers() or self._leftovers() or group.members()):
             if time.monotonic() >= deadline:
-                processes.kill_all(self._leftovers)
+                group.seal()
+                await asyncio.to_thread(processes.kill_all, self._leftovers)
             await asyncio.sleep(0.05)
         while not await asyncio.to_thread(self._remove_container):
             await asyncio.sleep(RETRY_S)
         await asyncio.to_thread(self._clear)
         self._finish(KEEPER_LOST, None)
 
+    @property
+    def engine(self) -> str:
+        """The address of the engine that was asked for a container; blank: none was, or a task spoilt the record."""
+        asked = records.read(str(self.folder), records.CONTAINER) or {}
+        return address if is_address(address := str(asked.get("engine", ""))) else ""
+
     def _remove_container(self) -> bool:
         """Remove the container that the keeper made; return whether it is certain that there is none."""
-        asked = records.read(str(self.folder), records.CONTAINER)
         try:
-            if asked is not None:
-                open_engine(str(asked["engine"])).remove(name_of(self.id))
+            if self.engine:
+                open_engine(self.engine).remove(name_of(self.id))
         except (EngineAway, EngineFault) as fault:
             log.warning("The container of %s cannot be removed: %s.", self.id, fault)
             return False
         return True
 
     def _clear(self) -> None:
-        """Clear away what the keeper could not: mounts, and secrets that were in use."""
+        """Clear away what the keeper could not: mounts, its control group, and secrets that were in use."""
         mounts.release(str(self.folder))
-        shutil.rmtree(self.folder / records.PRIVATE, ignore_errors=True)
+        self._group().remove()
+
+    def _group(self) -> Group:
+        return group_of(self.folder, self.id)
 
     def _leftovers(self) -> list[processes.Process]:
         everything = processes.table()
         found = {process.pid: process for process in processes.marked(self.id, everything)}
+        found |= {process.pid: process for process in self._group().processes()}
         if self._watched and self._claim is not None:
             # Also those that cleared their environment, as long as they stayed in the keeper's session.
             session = self._claim["pid"]
@@ -310,25 +344,20 @@ class Kept:
         return list(found.values())
 
 
-def task_of(
-    spec: Spec, env: dict[str, str], root: Path, container: dict[str, Any] | None = None, user: str = ""
-) -> dict[str, Any]:
-    """Return what a keeper is told: commands, their whole environment, folders to make below the storage.
+def group_of(folder: Path, instance: str) -> Group:
+    """Return the control group that the keeper in `folder` made, one that holds nobody where it made none."""
+    found = records.read(str(folder), records.GROUPS) or {}
+    return Group({name: str(parent) for name, parent in found.items()}, instance)
 
-    `container` is from container_spec.container_task; `user` the UID:GID to run as, blank for the agent's own.
-    """
-    return {
-        "container": container,
-        "user": user,
-        "command": spec.command,
-        "exit_command": spec.exit_command,
-        "grace_s": spec.grace_s,
-        "wait_for_go": spec.wait_for_go,
-        "code": spec.code,
-        "data": list(spec.data),
-        "prepare_s": spec.prepare_s,
-        "tools": {name: os.environ[name] for name in TOOLS if name in os.environ},
-        "env": env,
-        "storage_root": str(root),
-        "folders": [env["TAIJI_STORAGE"], env["TAIJI_TASK_DIR"]],
-    }
+
+def _is_claim(record: dict[str, Any]) -> bool:
+    """Return whether a record says who may run the instance, or that nobody may, as claims of ours do."""
+    if not isinstance(record.get("boot"), str):
+        return False
+    kept = all(type(record.get(name)) is int for name in ("pid", "start"))
+    return kept or (isinstance(record.get("void"), str) and "by_itself" in record)
+
+
+def _byte(value: object) -> int | None:
+    """Return what can be an exit code or a signal, None for anything else."""
+    return value if type(value) is int and 0 <= value <= 255 else None

@@ -5,10 +5,13 @@ import ctypes
 import os
 import re
 import signal
+import sys
 import time
 from typing import TYPE_CHECKING
 
 from cluster.agent import processes
+from cluster.agent.protocol import SYSTEM_FOLDERS
+from cluster.agent.python import ROOT
 from cluster.agent.steps import Failed, Steps, find
 from cluster.agent.workload import CannotStart, note, reason
 
@@ -16,14 +19,19 @@ if TYPE_CHECKING:  # as in records.py
     from typing import Any
 
 CLONE_NEWNS = 0x00020000
-MS_REC, MS_SLAVE = 0x4000, 0x80000
-PR_SET_CHILD_SUBREAPER = 36
+MS_MOVE, MS_REC, MS_SLAVE = 0x2000, 0x4000, 0x80000
+MNT_DETACH = 2
 CAP_SYS_ADMIN = 21
 KERNEL, FUSE = "mount.ceph", "ceph-fuse"
 # What a cluster says that knows no such user, secret or path, by both clients.
 REFUSED = "Permission denied|Operation not permitted|No such file"
 MOUNT_S = 30  # how long the kernel tries to reach a cluster
 UNMOUNT_S = 20.0
+# What a keeper runs programs of, as root, while the data is mounted: the system, its Python, and this package.
+OURS = (
+    *(f"/{name}" for name in sorted(SYSTEM_FOLDERS)),
+    *(sys.prefix, os.path.dirname(sys.executable), ROOT),
+)
 
 
 def can_mount(path: str) -> bool:
@@ -39,11 +47,12 @@ def offers(kinds: list[str], path: str) -> list[str]:
 
 
 class Mounts:
-    """What is mounted for one instance.
+    """What is mounted for one instance, each thing below the instance's folder, where no task can get in between.
 
-    Plain processes see it at the path that the task asks for, in a mount namespace that the keeper makes for
-    itself and them: no other process of the host sees it, and the kernel unmounts it after the last of them.
-    For a container it lies below the instance's folder, where the container's runtime can bind it.
+    For a container it stays there: the container's runtime binds it. Plain processes see it at the path that the
+    task asks for, in a mount namespace that the keeper makes for itself and them: no other process of the host sees
+    it, and the kernel unmounts it after the last of them. It is moved there when all is mounted, and from then on
+    no program is run in that namespace: the task's data may lie over it.
     """
 
     def __init__(self, folder: str, private: str, env: "dict[str, str]", contained: bool) -> None:
@@ -52,30 +61,41 @@ class Mounts:
         self._private = private
         self._env = env
         self._contained = contained
+        self._places: list[str] = []  # where each thing is mounted now
+        self._devices: list[int] = []  # the number of the file system that is mounted there
         self.binds: list[tuple[str, str]] = []  # what a container has to bind: path on the host, path in it
 
     def mount(self, wanted: "list[dict[str, Any]]", taken: "list[str]", steps: Steps) -> None:
         """Mount all of `wanted`, none over or below a path of `taken`; raises CannotStart, Cancelled, TooLong."""
         if not self._contained:
             _own_namespace()
+            for each in wanted:  # the sooner it is told the better; what counts is where it leads in the end
+                _free(each["dst"], taken)
         for number, each in enumerate(wanted):
-            target = self._target(number, each["dst"], taken)
-            self._mount(number, each, target, steps)
-            self.binds.append((target, each["dst"]))
+            place = os.path.join(self._folder, "data", str(number))
+            _make(place)
+            self._mount(number, each, place, steps)
+            self._places.append(place)
+            self._devices.append(os.stat(place).st_dev)
+            self.binds.append((place, each["dst"]))
+        if not self._contained:
+            for number, each in enumerate(wanted):
+                self._move(number, each["dst"], taken)
 
-    def _target(self, number: int, asked: str, taken: "list[str]") -> str:
-        target = os.path.join(self._folder, "data", str(number)) if self._contained else asked
-        real = os.path.realpath(target)
-        for path in () if self._contained else map(os.path.realpath, taken):
-            if os.path.commonpath([real, path]) in (real, path):
-                raise CannotStart(f"{asked} cannot be mounted there: the platform uses {path}.", "data")
+    def _move(self, number: int, asked: str, taken: "list[str]") -> None:
+        """Move what is mounted to the path that the task asks for; raises CannotStart."""
+        target = _free(asked, taken)
         try:
-            os.makedirs(target, 0o755, exist_ok=True)
+            handle = folder_at(target)
+            try:
+                _call_mount(self._places[number], f"/proc/self/fd/{handle}", MS_MOVE)
+            finally:
+                os.close(handle)
         except OSError as error:
             raise CannotStart(
                 f"The folder {asked} could not be made: {reason(error)}.", "data_away"
             ) from error
-        return target
+        self._places[number] = target
 
     def _mount(self, number: int, each: "dict[str, Any]", target: str, steps: Steps) -> None:
         key = os.path.join(self._private, f"key-{number}")
@@ -108,28 +128,92 @@ class Mounts:
         """
         env = {name: value for name, value in self._env.items() if name != processes.MARK}
         command = [FUSE, "--conf", "/dev/null", "--id", each["name"], "--keyfile", key]
-        libc = ctypes.CDLL(None)
-        libc.prctl(PR_SET_CHILD_SUBREAPER, 0, 0, 0, 0)
+        processes.adopt_orphans(False)
         try:
             steps.run([*command, "-m", each["addr"], "-r", each["src"], target], env)
         finally:
-            libc.prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+            processes.adopt_orphans(True)
 
     def clear(self) -> None:
         """Unmount everything; what is still in use, or cannot reach its cluster, goes when it can."""
-        for target, _path in reversed(self.binds):
-            unmount(target)
+        for place, device in reversed(list(zip(self._places, self._devices, strict=True))):
+            if self._contained:
+                unmount(place)
+            else:
+                _detach(place, device)
 
 
 def _own_namespace() -> None:
-    libc = ctypes.CDLL(None, use_errno=True)
-    # As a slave: what the host mounts later is seen here, what is mounted here is seen nowhere else.
-    if libc.unshare(CLONE_NEWNS) or libc.mount(b"none", b"/", None, MS_REC | MS_SLAVE, None):
-        why = os.strerror(ctypes.get_errno())
+    try:
+        libc = ctypes.CDLL(None, use_errno=True)
+        if libc.unshare(CLONE_NEWNS):
+            raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
+        # As a slave: what the host mounts later is seen here, what is mounted here is seen nowhere else.
+        _call_mount("none", "/", MS_REC | MS_SLAVE)
+    except OSError as error:
         raise CannotStart(
-            f"Private ceph can be mounted only by an agent that may mount, such as root's: {why}.",
+            f"Private ceph can be mounted only by an agent that may mount, such as root's: {reason(error)}.",
             "data_away",
-        )
+        ) from error
+
+
+def _call_mount(source: str, target: str, flags: int) -> None:
+    libc = ctypes.CDLL(None, use_errno=True)
+    if libc.mount(os.fsencode(source), os.fsencode(target), None, ctypes.c_ulong(flags), None):
+        raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
+
+
+def _free(asked: str, taken: "list[str]") -> str:
+    """Return where the path `asked` leads, which is nowhere near the platform's own; raises CannotStart."""
+    target = os.path.realpath(asked)  # a link on the way may be some task's, and lead anywhere
+    for path in map(os.path.realpath, [*taken, *OURS]):
+        if os.path.commonpath([target, path]) in (target, path):
+            raise CannotStart(f"{asked} cannot be mounted there: the platform uses {path}.", "data")
+    return target
+
+
+def _make(place: str) -> None:
+    try:
+        os.makedirs(place, 0o755, exist_ok=True)
+    except OSError as error:
+        raise CannotStart(f"The folder {place} could not be made: {reason(error)}.", "data_away") from error
+
+
+def folder_at(path: str) -> int:
+    """Return a handle of the folder at `path`, made where it is missing, without a link on the way; raises OSError.
+
+    Step by step from the top: whoever puts a link in the place of a folder meanwhile leads it nowhere.
+    """
+    flags = os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+    handle = os.open("/", flags)
+    for name in path.strip("/").split("/"):
+        above = handle
+        try:
+            try:
+                handle = os.open(name, flags, dir_fd=above)
+            except FileNotFoundError:
+                os.mkdir(name, 0o755, dir_fd=above)
+                handle = os.open(name, flags, dir_fd=above)
+        finally:
+            os.close(above)
+    return handle
+
+
+def _detach(place: str, device: int) -> None:
+    """Unmount the file system `device` from `place` in our own namespace; for long it is not waited for.
+
+    By a process that is a copy of this one: nothing can kill one that waits for a disk.
+    """
+    child = os.fork()  # nothing else runs in a keeper of plain processes
+    if child == 0:
+        try:
+            handle = os.open(place, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+            # A link on the way may lead elsewhere by now; the kernel unmounts only what is mounted right there.
+            if os.fstat(handle).st_dev == device:
+                ctypes.CDLL(None).umount2(f"/proc/self/fd/{handle}".encode(), MNT_DETACH)
+        finally:
+            os._exit(0)
+    _ended(child, time.monotonic() + UNMOUNT_S)
 
 
 def unmount(target: str) -> None:

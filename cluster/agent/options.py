@@ -4,18 +4,20 @@ import argparse
 import ipaddress
 import json
 import os
+import re
 import socket
 import ssl
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from cluster.agent import VERSION, courier, engine
+from cluster.agent import VERSION, courier, engine, mps
 from cluster.agent.logs import CAP
 
 STATE = Path("/var/lib/taiji-agent")
 FILE = "options.json"  # in the state folder: how this host joined
 PREFIX = "TAIJI_AGENT_"
+LEAST_CAP = 65536  # bytes of a log or of code that are worth keeping
 # Those that are kept when a host joins, with what they are where nobody says.
 KEPT: dict[str, Any] = {
     "url": None,
@@ -28,6 +30,8 @@ KEPT: dict[str, Any] = {
     "processes": "yes",
     "task_user": None,
     "allow_http": "no",
+    "mps": "",
+    "devices": "",
 }
 
 
@@ -80,15 +84,22 @@ def _add_run(parser: argparse.ArgumentParser) -> None:
         help="offer N simulated cards instead of those that NVML finds; may be given again for another type",
     )
     parser.add_argument(
+        "--cards-every",
+        type=_seconds,
+        default=10.0,
+        metavar="SECONDS",
+        help="how often the cards are looked at (default: 10)",
+    )
+    parser.add_argument(
         "--log-cap",
-        type=int,
+        type=_bytes,
         default=CAP,
         metavar="BYTES",
         help="most that is kept of one log (default: %(default)s)",
     )
     parser.add_argument(
         "--code-cap",
-        type=int,
+        type=_bytes,
         default=courier.CAP,
         metavar="BYTES",
         help="about how much packed code is kept for the next task that runs it (default: %(default)s)",
@@ -135,6 +146,19 @@ def _add_kept(parser: argparse.ArgumentParser) -> None:
         const="yes",
         help="call a platform elsewhere without TLS: tokens and secrets cross the network in clear",
     )
+    parser.add_argument(
+        "--mps",
+        metavar="TYPE:N,…",
+        help="divide each card of a type into N shares by NVIDIA's MPS, whose daemon has to run; the shares of A10:4 "
+        "are cards of the type A10/4",
+    )
+    parser.add_argument(
+        "--devices",
+        type=_devices,
+        metavar="PATH,…",
+        help="devices of this host, or folders of them, that every container gets besides its cards, such as "
+        "/dev/infiniband",
+    )
 
 
 def complete(options: argparse.Namespace) -> argparse.Namespace:
@@ -156,10 +180,14 @@ def _check(options: argparse.Namespace) -> None:
     try:
         _url(options.url)
         _engine(options.engine)
-    except argparse.ArgumentTypeError as fault:
+        mps.read(options.mps)
+        _devices(options.devices)
+    except (argparse.ArgumentTypeError, ValueError) as fault:
         raise SystemExit(f"{fault}.") from fault
     if options.processes not in {"yes", "no"}:
-        raise SystemExit(f"{PREFIX}PROCESSES is yes or no, not {options.processes!r}.")
+        raise SystemExit(
+            f"{PREFIX}PROCESSES (or processes in {FILE}) is yes or no, not {options.processes!r}."
+        )
     if is_clear(options.url) and options.allow_http != "yes":
         raise SystemExit(
             f"{options.url} is no https: this host's token and the secrets of tasks would cross the network in "
@@ -189,7 +217,19 @@ def _joined(state: Path) -> dict[str, Any]:
         return {}
     except (OSError, ValueError) as error:
         raise SystemExit(f"{state / FILE} cannot be read: {error}.") from error
-    return found if isinstance(found, dict) else {}
+    way_out = "Mend it, or join again: taiji-agent join URL --token TOKEN …"
+    if not isinstance(found, dict):
+        raise SystemExit(
+            f"{state / FILE} is not an object in braces, with options and their values. {way_out}"
+        )
+    for name in KEPT:
+        value = found.get(name)
+        if value is not None and not isinstance(value, str):
+            shown = json.dumps(value)[:64]
+            raise SystemExit(
+                f"{name} in {state / FILE} has to be a text in quotes, and is {shown}. {way_out}"
+            )
+    return found
 
 
 def is_clear(url: str) -> bool:
@@ -222,8 +262,29 @@ def _engine(text: str) -> str:
     return text
 
 
+def _seconds(text: str) -> float:
+    if not re.fullmatch(r"\d{1,4}(\.\d+)?", text) or float(text) <= 0:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number of seconds, such as 10")
+    return float(text)
+
+
+def _bytes(text: str) -> int:
+    if not re.fullmatch(r"\d{1,18}", text, re.ASCII) or int(text) < LEAST_CAP:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number of bytes, {LEAST_CAP} at least")
+    return int(text)
+
+
+def _devices(text: str) -> str:
+    for path in filter(None, text.split(",")):
+        if not path.startswith("/dev/") or ".." in path.split("/") or ":" in path:
+            raise argparse.ArgumentTypeError(f"{path!r} is not the path of a device, such as /dev/infiniband")
+    return text
+
+
 def _group(text: str) -> tuple[str, int]:
     name, _, number = text.rpartition(":")
-    if not name or not number.isdecimal():
-        raise argparse.ArgumentTypeError(f"{text!r} is not of the form TYPE:N, such as P40:8")
+    if not name or not number.isdecimal() or not 0 < int(number) <= 1024:
+        raise argparse.ArgumentTypeError(
+            f"{text!r} is not of the form TYPE:N, such as P40:8, with N from 1 to 1024"
+        )
     return name, int(number)

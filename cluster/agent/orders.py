@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import PurePosixPath
 from typing import Any
 
-from cluster.agent.container_spec import ContainerSpec, read_container
+from cluster.agent.container_spec import ContainerSpec, finite, read_container
 
 GRACE_S_AT_MOST = 30.0
 
@@ -42,6 +42,7 @@ class Spec:
     data: tuple[dict[str, str], ...]
     prepare_s: float | None  # how long code and data may take
     container: ContainerSpec | None  # None: a plain process
+    limits: dict[str, float]  # of a plain process: memory_mib, cpus, pids; absent or 0: none
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,6 +62,9 @@ class Desired:
     version: str
     orders: dict[str, Order]
     forget: frozenset[str]
+    notice: str  # what operators should know of this agent; "" is nothing
+    now: float  # the platform's seconds since the epoch
+    cleared: frozenset[str]  # faults of cards that are no more, by the word of an operator
 
     def wanted(self) -> dict[str, bool]:
         """Return whether each listed instance should run, by id."""
@@ -81,8 +85,11 @@ def read_desired(answer: object) -> Desired:
             version=str(fields["version"]),
             orders={order.id: order for order in orders},
             forget=frozenset(_id(item) for item in fields["forget"]),
+            notice=str(fields.get("notice") or ""),
+            now=finite(fields["now"]),
+            cleared=frozenset(str(fault) for fault in fields.get("cleared") or ()),
         )
-    except (KeyError, TypeError, AttributeError) as error:
+    except (KeyError, TypeError, AttributeError, OverflowError) as error:
         raise ValueError(f"not a list of what to run: {error!r}") from error
 
 
@@ -99,7 +106,7 @@ def read_spec(document: object) -> Spec:
         return Spec(
             command=_command(document["command"]),
             exit_command=_text(document.get("exit_command") or "", "exit_command"),
-            grace_s=min(max(float(document.get("grace_s", GRACE_S_AT_MOST)), 0.0), GRACE_S_AT_MOST),
+            grace_s=min(max(finite(document.get("grace_s", GRACE_S_AT_MOST)), 0.0), GRACE_S_AT_MOST),
             env=_env(document.get("env") or {}),
             cards=tuple(int(index) for index in document["cards"]),
             storage=_below(document["storage"], "storage"),
@@ -113,12 +120,13 @@ def read_spec(document: object) -> Spec:
             wait_for_go=document.get("wait_for_go") is True,
             code=_code(document.get("code")),
             data=tuple(_mount(item) for item in document.get("data") or ()),
-            prepare_s=float(document["prepare_s"]) if document.get("prepare_s") else None,
+            prepare_s=finite(document["prepare_s"]) if document.get("prepare_s") else None,
             container=read_container(document.get("container")),
+            limits=_limits(document.get("limits") or {}),
         )
     except KeyError as error:
         raise BadSpec(f"The order's spec lacks {error.args[0]}.") from error
-    except (TypeError, ValueError, AttributeError) as error:
+    except (TypeError, ValueError, AttributeError, OverflowError) as error:
         raise BadSpec(f"The order's spec cannot be read: {error}.") from error
 
 
@@ -155,6 +163,11 @@ def _mount(value: Any) -> dict[str, str]:
     if not (found["src"].startswith("/") and found["dst"].startswith("/")) or found["addr"].startswith("-"):
         raise BadSpec("The order's data lacks a whole path.")
     return found
+
+
+def _limits(value: dict[str, Any]) -> dict[str, float]:
+    """Return what plain processes may use, as protocol.py has it; 0: no limit."""
+    return {name: max(finite(value.get(name) or 0), 0.0) for name in ("memory_mib", "cpus", "pids")}
 
 
 def _command(value: object) -> str | None:

@@ -1,6 +1,7 @@
 """Podman, by its own API (libpod): the one that gives a container its cards by CDI."""
 
 import contextlib
+import os
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -8,6 +9,7 @@ import requests
 from podman import PodmanClient
 from podman.errors import APIError, ImageNotFound, NotFound, PodmanError
 
+from cluster.agent import processes
 from cluster.agent.engine import (
     LABEL,
     OWNER,
@@ -104,12 +106,39 @@ class Podman:
         """Remove a container."""
         with _told(), contextlib.suppress(NotFound):
             self._client.containers.get(name).remove(v=True, force=True)
+        end_monitored(name)
 
     def owned(self, owner: str) -> dict[str, str]:
         """Return the containers that belong to an agent."""
         with _told():
             found = self._client.containers.list(all=True, filters={"label": f"{OWNER}={owner}"})
             return {str(one.labels.get(LABEL)): str(one.name) for one in found}
+
+
+def end_monitored(name: str) -> None:
+    """KILL what the runtime made for a container that the engine knows nothing of any more.
+
+    An engine that is killed while it starts a container forgets what it had begun: the container's first process,
+    which waits to be let go, and the monitor above it stay for ever.
+    """
+
+    def left() -> list[processes.Process]:
+        everything = processes.table()
+        monitors = [process for process in everything.values() if _monitors(process, name)]
+        return [*processes.below([monitor.pid for monitor in monitors], everything), *monitors]
+
+    if left():
+        processes.kill_all(left)
+
+
+def _monitors(process: processes.Process, name: str) -> bool:
+    try:
+        with open(f"/proc/{process.pid}/cmdline", "rb") as file:
+            words = file.read().split(b"\0")
+    except OSError:
+        return False
+    named = b"-n" in words and words[words.index(b"-n") + 1] == name.encode()
+    return named and os.path.basename(words[0]) == b"conmon"
 
 
 @contextlib.contextmanager
@@ -153,7 +182,7 @@ def _settings(wanted: NewContainer) -> dict[str, Any]:
         + [{"type": "tmpfs", "target": path} for path in WRITABLE if wanted.read_only],
         "working_dir": wanted.work_dir,
         "user": wanted.user or None,
-        "devices": [f"{CDI_KIND}={uuid}" for uuid in wanted.gpus],
+        "devices": [*(f"{CDI_KIND}={uuid}" for uuid in wanted.gpus), *wanted.devices],
         "network_mode": wanted.network,
         "read_only": wanted.read_only,
         "no_new_privileges": True,

@@ -4,23 +4,21 @@ import os
 import shlex
 import shutil
 import stat
-import sys
 from typing import TYPE_CHECKING
 
 from cluster.agent import processes, records
 from cluster.agent.git import Git
 from cluster.agent.mounts import Mounts
+from cluster.agent.python import PYTHON, ROOT
 from cluster.agent.steps import NOT_WRITTEN, Cancelled, Failed, Steps, TooLong
-from cluster.agent.workload import CannotStart, note, reason
+from cluster.agent.workload import CannotStart, reason, say
 
 if TYPE_CHECKING:  # as in records.py
     from collections.abc import Callable
     from typing import Any
 
 PREPARE_S = 840.0  # where the spec does not say how long it may take
-PYTHON = (sys.executable, "-I", "-S", "-X", "utf8", "-c")
 UNPACK = "import sys; sys.path.append(sys.argv[1]); from cluster.agent.bundle import main; main(sys.argv[2:])"
-ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 
 
 class Preparation:
@@ -35,9 +33,12 @@ class Preparation:
         folder: str,
         spec: "dict[str, Any]",
         ordered: "Callable[[], bool]",
-        record: "Callable[[], object]",
+        record: "Callable[[], bool]",
     ) -> None:
-        """Prepare the instance in `folder` until `ordered`; `record` writes its status, `facts` included."""
+        """Prepare the instance in `folder` until `ordered`.
+
+        `record` writes its status, `facts` included, and returns whether that could be done.
+        """
         self.facts: dict[str, Any] = {}  # what the status, and in the end the exit record, say besides
         self._folder = folder
         self._spec = spec
@@ -97,16 +98,24 @@ class Preparation:
         wanted = str(code.get("commit") or "")
         if not wanted and code.get("follow"):
             steps.say("waiting for the first member of the gang to choose the commit")
-            wanted = str(self._answer("commit", steps))
+            wanted = self._agreed_commit(steps)
         commit = Git(code, self._private, steps, self._env).fetch(wanted)
         self.facts["commit"] = commit
-        self._record()
+        self._tell(steps)
         steps.say(f"the code is commit {commit}")
+
+    def _agreed_commit(self, steps: Steps) -> str:
+        """Return the commit that the first member chose; that this takes long is no fault of this host."""
+        try:
+            return str(self._answer("commit", steps))
+        except TooLong as late:
+            said = "The first member of the gang did not say in time which commit it runs."
+            raise CannotStart(said, "waited") from late
 
     def _unpack(self, code: "dict[str, Any]", steps: Steps) -> None:
         steps.say(f"waiting for the code sha256:{code['digest']}")
         self.facts["wants"] = code["digest"]
-        self._record()
+        self._tell(steps)
         archive = str(self._answer("bundle", steps))
         steps.say("unpacking the code")
         arguments = (ROOT, archive, os.getcwd(), str(int(code["files"])), str(int(code["bytes"])))
@@ -116,7 +125,12 @@ class Preparation:
             cause = "code_away" if fault.last.startswith(NOT_WRITTEN) else "code"
             raise CannotStart(f"The code could not be unpacked: {fault.last}", cause) from fault
         del self.facts["wants"]
-        self._record()
+        self._tell(steps)
+
+    def _tell(self, steps: Steps) -> None:
+        """Tell the agent the facts, on a full disk as soon as there is room: it may be waiting for them."""
+        while not self._record():
+            steps.wait(records.RETRY_S)
 
     def _answer(self, name: str, steps: Steps) -> object:
         """Return what the agent says under `name`, once it does."""
@@ -141,14 +155,7 @@ class Preparation:
         steps.say("all data is mounted")
 
     def _say(self, line: str) -> None:
-        """Write a line into the instance's log; on a full disk it goes without."""
-        try:
-            path = os.path.join(self._folder, records.LOG)
-            handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
-            with open(handle, "w") as file:
-                file.write(f"[taiji] {line}\n")
-        except OSError as error:
-            note(f"log not written: {reason(error)}")
+        say(self._folder, line)
 
 
 def start_command(folder: str) -> str:

@@ -1,6 +1,7 @@
 """Find, signal and watch processes by /proc, so that a pid used again is never taken for the old process."""
 
 import contextlib
+import ctypes
 import errno
 import os
 import signal
@@ -10,20 +11,21 @@ if TYPE_CHECKING:  # as in records.py
     from collections.abc import Callable, Iterable
 
 MARK = "TAIJI_INSTANCE_ID"  # the variable that every process of an instance carries
+PR_SET_CHILD_SUBREAPER = 36
 STOP_ROUNDS = 50
 
 
 class Process:
     """One process: its pid and start tick name it for as long as the host is up."""
 
-    __slots__ = ("group", "parent", "pid", "session", "start", "state")
+    __slots__ = ("parent", "pid", "session", "start", "state")
 
     def __init__(self, pid: int, stat: bytes) -> None:
         """Read the process from its `stat`; the name in it may hold spaces and brackets."""
         fields = stat[stat.rindex(b")") + 2 :].split()
         self.pid = pid
         self.state = fields[0].decode()
-        self.parent, self.group, self.session = int(fields[1]), int(fields[2]), int(fields[3])
+        self.parent, self.session = int(fields[1]), int(fields[3])
         self.start = int(fields[19])
 
     @property
@@ -96,6 +98,13 @@ def _environment(pid: int) -> list[bytes]:
             return file.read().split(b"\0")
     except (PermissionError, FileNotFoundError, ProcessLookupError):
         return []  # another user's, or gone: not of this instance
+
+
+def adopt_orphans(yes: bool) -> None:
+    """Become the parent of all descendants that lose theirs, or no longer; raises OSError."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    if libc.prctl(PR_SET_CHILD_SUBREAPER, int(yes), 0, 0, 0):
+        raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
 
 
 def send(process: Process, number: int) -> None:

@@ -26,17 +26,24 @@ nothing but time. Within one boot only a report with a greater `seq` is taken.
           it is gone. After 401, 429 and 5xx the agent tries again; any other 4xx fails those that need it.
 
 Report
-    {"protocol": 1, "version": "0.1.0", "boot": UUID of this agent process, "seq": 1, 2, 3, …,
+    {"protocol": 2, "version": "0.1.0", "name": "gpu-7", "machine": MARKS, "seat": MARK,
+     "boot": UUID of this agent process, "seq": 1, 2, 3, …,
      "clock": the host's seconds since the epoch, "address": "10.0.0.7", "offers": [KIND, …], "trouble": "",
      "cards": [{"index": 0, "uuid": "…", "gpu_type": "P40", "memory_mib": 22919,
-                "state": "ok" | "broken" | "external", "reason": ""}],
+                "state": "ok" | "broken" | "external", "reason": "", "fault": ""}],
+     "minutes": [Minute, …],
      "instances": [{"id": UUID, "phase": "starting" | "ready" | "running" | "ending" | "gone",
                     "exit_code": null | int, "exit_signal": null | int, "by_itself": null | bool,
                     "detail": "", "cause": "", "commit": "", "log_bytes": int}],
      "have": version of the desired list the agent acts on, "" at first, "wait_s": 0 … 30}
 
+    `name` is what this host is called now: the platform renames it, unless another host has the name. `machine` and
+    `seat` say where the agent is (machine.py), so that a copied token is found out: a host has one agent.
     `offers`: kinds of instance that the host can run now: process, container; ceph where it can mount private
-    ceph, and then process_ceph, container_ceph for each of its kinds with that.
+    ceph, and then process_ceph, container_ceph for each of its kinds with that; limits where those of plain
+    processes hold.
+    An `index` stays with its card, whatever becomes of others. `fault`: the name of what took the card out, where that
+    lasts until the driver is loaded anew or an operator clears it; "" or absent: none.
     `trouble` says in a sentence what is wrong with the host as a whole, such as a full disk; "" or absent: nothing.
     `gone` is final: no process of the instance is left and its exit record lies on the host's disk.
     `by_itself` is false where the end was ordered before the start command ended, null where nobody can
@@ -49,7 +56,9 @@ Report
 
 Desired
     {"version": TEXT of at most 64 characters, "now": server's seconds,
-     "instances": [{"id": UUID, "run": bool, "go": bool, "spec": Spec}], "forget": [UUID, …]}
+     "instances": [{"id": UUID, "run": bool, "go": bool, "spec": Spec}], "forget": [UUID, …],
+     "notice": what operators should know of this agent, in a sentence, such as that it is old; may be absent,
+     "cleared": [NAME, …] of faults of cards that operators took for cured, may be absent}
 
     `run` false: end it (exit command, TERM, KILL: `grace_s` in all); `spec` may then be null. Whatever is
     on the host and neither in `instances` nor `forget` is to be ended too, and nothing starts while such a
@@ -60,19 +69,28 @@ Desired
     Secrets stand in the spec's `env`, `code` and `data` only until the instance is reported as ready or running.
     `go`: every member of its gang is ready, so one whose spec says `wait_for_go` is to start its command.
 
+Minute
+    {"card": index, "minute": the platform's minutes since the epoch, "use_mean", "use_max": percent, "memory_mean_mib",
+     "memory_max_mib", "temperature_max_c", "power_mean_w", "power_max_w", "ecc_corrected", "ecc_uncorrected",
+     "outside": most processes from outside, "xids": [int, …]}
+
+    What was measured on a card in a minute that is over; null is what nobody can know. Repeated until a report with it
+    was answered. ECC errors count from when the driver was loaded or the card reset. Simulated cards have none.
+
 Spec
     {"label": TEXT for people, "command": TEXT for /bin/sh -c, or null: an idle member that only keeps its
      place, "exit_command": TEXT or "", "grace_s": 30, "env": {NAME: VALUE}, "cards": [index, …],
      "storage": folder of the business below the platform's storage, "task_dir": folder of the task in that,
      "hosts": [{"name", "address", "cards": how many}, …] of the gang in the order of rank, "rank": int,
      "master_port": a port, the same for all members of the gang, "wait_for_go": bool, absent: false,
-     "container": Container, or null or absent: plain processes, "code": Code, "data": [Data, …], both may be
-     absent, "prepare_s": how long both together may take}
+     "container": Container, or null or absent: plain processes, "limits": Limits of plain processes, may be
+     absent, "code": Code, "data": [Data, …], both may be absent, "prepare_s": how long both together may take}
 
     The exit command runs before an ordered end, of idle members too, not after an end by itself. `storage`
     and `task_dir` are relative paths without `..`; they are created, the platform's storage itself never is.
     The process gets CUDA_VISIBLE_DEVICES and NVIDIA_VISIBLE_DEVICES (card uuids where they are real, else
-    indexes), TAIJI_STORAGE, TAIJI_TASK_DIR, TAIJI_INSTANCE_ID, RANK and NODE_RANK (the member's rank),
+    indexes), for shares of a card what holds it to them (CUDA_MPS_…), TAIJI_STORAGE, TAIJI_TASK_DIR,
+    TAIJI_INSTANCE_ID, RANK and NODE_RANK (the member's rank),
     WORLD_SIZE and NNODES (hosts), LOCAL_RANK (0) and LOCAL_WORLD_SIZE (1: one process per host is started),
     TAIJI_CARDS (cards on this host), MASTER_ADDR (of the first host), MASTER_PORT and TAIJI_HOSTFILE (lines
     `address slots=cards`). These win over `env`; below both lie a few variables of the host (PATH, HOME,
@@ -95,6 +113,12 @@ Data
     unmounted when it is gone. The platform sends it only to a host that offers it. What cannot be mounted fails
     the instance with the cause `data` or `data_away`.
 
+Limits
+    {"memory_mib": int, "cpus": float, "pids": int}, 0 or absent: none
+
+    They hold for the command, the exit command and all that these start, together, by a control group. On a host
+    that does not offer `limits` some of them do not hold, and the instance runs all the same.
+
 Container
     {"image": NAME, "user": UID:GID or "" for the one that this host runs tasks as, "memory_mib": int,
      "cpus": float, "shm_mib": int, "pids": int, "network": "host" | "bridge" | "none", "read_only": bool,
@@ -109,13 +133,22 @@ Container
     seen to be there before the command starts. A signal that ends the command shows as exit code 128 + it.
     Secrets stand in `registry` as long as in `env`.
 
-Protocol 1 grew by `ready`, `go`, `wait_for_go`, `cause`, `trouble`, `container`, `code`, `data` and `commit`.
+Protocol 1 grew by `ready`, `go`, `wait_for_go`, `cause`, `trouble`, `container`, `code`, `data`, `commit` and
+`limits`.
 Each side takes the other without them: an agent that does not know them starts its member at once (code and data
-need a new one), and a platform that does not know them never asks to wait.
+need a new one), and a platform that does not know them never asks to wait. Protocol 2 has `name`, `machine`,
+`seat`, `notice`, `fault`, `minutes` and `cleared` besides. The platform serves agents of its own protocol and of the
+one before.
 """
 
-PROTOCOL = 1
+PROTOCOL = 2
+OLDEST = PROTOCOL - 1  # agents one version back are served, and told so
 WAIT_S = 20  # how long a waiting call is held, at most 30
+
+# Folders of the system, at the top of a file system: no data is mounted below them. The keeper runs programs of theirs.
+SYSTEM_FOLDERS = frozenset(
+    {"bin", "boot", "dev", "etc", "lib", "lib32", "lib64", "libx32", "proc", "run", "sbin", "sys", "usr"}
+)
 
 # What `detail` says, word for word, of an instance whose end nobody saw.
 KEEPER_LOST = "keeper lost"
@@ -127,6 +160,7 @@ CAUSES = {
     "image": "the container image could not be had or used",
     "code": "the code that the task names cannot be had, by any host",
     "code_away": "the code may be there, but this host could not get it",
+    "waited": "it waited in vain for the commit that the first member of its gang chooses",
     "data": "the data that the task names cannot be had, by any host",
     "data_away": "the data may be there, but this host could not get it",
     "oom": "the kernel ended it because memory ran out",

@@ -6,7 +6,10 @@ import time
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:  # the keeper starts for every instance, and importing typing's names takes it 5 ms
-    from typing import Any
+    from collections.abc import Callable
+    from typing import Any, TypeVar
+
+    T = TypeVar("T")
 
 SPEC = "spec.json"  # what the keeper is to do, secrets included; gone once the keeper has read it
 CLAIM = "claim.json"  # who may run the instance: made once, never replaced
@@ -16,8 +19,11 @@ EXIT = "exit.json"
 LOG = "log"
 WORK = "work"
 CONTAINER = "container.json"  # which engine was asked for a container, written before it was
+GROUPS = "groups.json"  # where the control group of a plain process lies, written before it was made
 PRIVATE = "private"  # secrets as files, while something is fetched or mounted with them
 KEEPER_LOG = "keeper.log"
+
+RETRY_S = 1.0  # a full disk is tried again so often: what is not written down nobody hears
 
 STOPPED_EARLY = "It was stopped before it started."
 
@@ -49,11 +55,29 @@ def read(folder: str, name: str) -> "dict[str, Any] | None":
     Raises OSError where nobody can know.
     """
     try:
-        with open(os.path.join(folder, name), "rb", opener=_without_waiting) as file:
-            record = json.load(file)
+        record = insist(lambda: _read(folder, name), folder, os.path.join(folder, name))
     except (FileNotFoundError, IsADirectoryError, NotADirectoryError, ValueError, TypeError):
         return None
     return record if isinstance(record, dict) else None
+
+
+def _read(folder: str, name: str) -> "Any":
+    with open(os.path.join(folder, name), "rb", opener=_without_waiting) as file:
+        return json.load(file)
+
+
+def insist(act: "Callable[[], T]", *paths: str) -> "T":
+    """Return what `act` does, with `paths` taken back where they may not be used.
+
+    They are ours, but a task of the same user can change what may be done with its own folder and those above it:
+    without its records it would never end.
+    """
+    try:
+        return act()
+    except PermissionError:
+        for path in paths:
+            os.chmod(path, 0o700 if os.path.isdir(path) else 0o600)
+        return act()
 
 
 def _without_waiting(path: str, flags: int) -> int:
@@ -63,6 +87,10 @@ def _without_waiting(path: str, flags: int) -> int:
 
 def write(folder: str, name: str, record: "dict[str, Any]") -> None:
     """Put the record `name` in place of an earlier one, at once and durably; only its owner may read it."""
+    insist(lambda: _write(folder, name, record), folder)
+
+
+def _write(folder: str, name: str, record: "dict[str, Any]") -> None:
     draft = _draft(folder, name, record)
     place = os.path.join(folder, name)
     try:
@@ -80,6 +108,10 @@ def claim(folder: str, record: "dict[str, Any]") -> bool:
 
     A link, not an exclusive open: a claim is never seen half-written, whoever dies when.
     """
+    return insist(lambda: _claim(folder, record), folder)
+
+
+def _claim(folder: str, record: "dict[str, Any]") -> bool:
     draft = _draft(folder, CLAIM, record)
     try:
         os.link(draft, os.path.join(folder, CLAIM))

@@ -69,10 +69,10 @@ class Steps:
             self._tell(f"{self._doing}, for {now - self._since:.0f} s now")
             self._said_at = now
 
-    def wait(self) -> None:
+    def wait(self, seconds: float = LOOK_S) -> None:
         """Let a moment pass; raises Cancelled or TooLong."""
         self.check()
-        time.sleep(LOOK_S)
+        time.sleep(seconds)
 
     def run(
         self, command: "list[str]", env: "dict[str, str]", watch: "Callable[[], None] | None" = None

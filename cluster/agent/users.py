@@ -2,7 +2,7 @@
 
 import os
 import pwd
-import shutil
+from collections.abc import Mapping
 
 
 class NoSuchUser(Exception):
@@ -24,11 +24,19 @@ def resolve(user: str | None) -> str:
             "with --task-user root."
         )
     uid, gid = _numbers(user)
-    if uid and not shutil.which("setpriv"):
-        raise NoSuchUser(
-            "Running tasks as another user takes the program setpriv of util-linux, which is missing."
-        )
     return f"{uid}:{gid}" if uid else ""
+
+
+def environment(user: str, own: Mapping[str, str]) -> dict[str, str]:
+    """Return the agent's `own` variables as they are for `user`, a UID:GID: with his home and name, not root's."""
+    if not user:
+        return dict(own)
+    others = {name: value for name, value in own.items() if name not in {"HOME", "LOGNAME", "USER"}}
+    try:
+        found = pwd.getpwuid(int(user.partition(":")[0]))
+    except KeyError:  # a number that is nobody's
+        return others
+    return {**others, "HOME": found.pw_dir, "LOGNAME": found.pw_name, "USER": found.pw_name}
 
 
 def _numbers(user: str) -> tuple[int, int]:

@@ -1,8 +1,12 @@
 """What a keeper keeps: a tree of plain processes, or a container; the keeper's protocol is the same for both."""
 
 import os
+import re
 import sys
+from collections import deque
 from typing import TYPE_CHECKING
+
+from cluster.agent import records
 
 if TYPE_CHECKING:  # as in records.py
     from collections.abc import Callable
@@ -45,6 +49,10 @@ if TYPE_CHECKING:  # as in records.py
             """Clear away what is left on the disk of one that is gone; return what else its exit record says."""
 
 
+SHELL = "/bin/sh"  # runs the commands of tasks, on the host and in containers
+_noted: "deque[str]" = deque(maxlen=32)
+
+
 class CannotStart(Exception):
     """The command was not started; the message says why in one sentence, `cause` in a word of protocol.py."""
 
@@ -67,8 +75,30 @@ def hand_over(path: str, user: str) -> None:
     os.chown(path, *owner, follow_symlinks=False)
 
 
+def open_log(folder: str) -> int:
+    """Return a handle with which the log of the instance in `folder` is appended to; raises OSError."""
+    path, flags = os.path.join(folder, records.LOG), os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC
+    return records.insist(lambda: os.open(path, flags, 0o600), folder)
+
+
+def say(folder: str, words: str) -> None:
+    """Write a line of ours into the log of the instance in `folder`; on a full disk it goes without."""
+    try:
+        with open(open_log(folder), "ab", buffering=0) as file:
+            file.write(f"[taiji] {words}\n".encode(errors="replace"))
+    except OSError as error:
+        note(f"log not written: {reason(error)}")
+
+
 def note(sentence: str) -> None:
-    """Say something to whoever looks for a fault; nobody may be able to listen."""
+    """Say something to whoever looks for a fault; nobody may be able to listen.
+
+    What is tried again and again is said once: it goes into a file of the host's, for as long as a fault lasts.
+    """
+    words = re.sub("0x[0-9a-f]+", "", sentence)  # the same fault is another object each time
+    if words in _noted:
+        return
+    _noted.append(words)
     try:
         print(sentence, file=sys.stderr, flush=True)
     except OSError:

@@ -1,27 +1,33 @@
 """The instances of this host: find them on the disk, look at them, bring them to what should be."""
 
 import asyncio
+import contextlib
 import logging
 import os
 import shutil
 import uuid
-from collections.abc import Callable, Coroutine, Iterator
+from collections.abc import Callable, Coroutine, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from cluster.agent import mounts, records
+from cluster.agent import mounts, records, users
 from cluster.agent.cards import Cards
-from cluster.agent.container_spec import container_task
+from cluster.agent.cgroup_places import Places
+from cluster.agent.container_spec import container_task, nodes_below
 from cluster.agent.engine import INSIDE, EngineAway, EngineFault, open_engine
 from cluster.agent.environment import environment, hostfile_text
-from cluster.agent.kept import Kept, task_of
+from cluster.agent.kept import RETRY_S, Kept, group_of
 from cluster.agent.logs import Tail
 from cluster.agent.offers import PROCESS, Offers
 from cluster.agent.orders import BadSpec, Desired, Order, Spec, agreed_commit, read_spec
+from cluster.agent.outside import Ours
 from cluster.agent.processes import boot_id
+from cluster.agent.task import task_of
 from cluster.converge import Seen, converge
 
 log = logging.getLogger(__name__)
+
+TRASH_S = 60.0  # until it is tried again to remove what could not be
 
 
 class Workspace:
@@ -37,14 +43,20 @@ class Workspace:
         *,
         offers: Offers,
         user: str = "",
+        places: Places,
+        devices: Sequence[str] = (),
     ) -> None:
         """Keep instances below `home`; `wake` is called when one of them may have changed.
 
-        `user` is the UID:GID that tasks run as, blank for the agent's own.
+        `user` is the UID:GID that tasks run as, blank for the agent's own; `places` where control groups are made;
+        `devices` what every container gets besides its cards.
         """
         self._home = home
         self._offers = offers
         self._user = user
+        self._variables = users.environment(user, os.environ)
+        self._groups = places.parents
+        self._devices = devices
         self._instances = home / "instances"
         self._trash = home / "trash"
         self._storage = storage
@@ -55,6 +67,8 @@ class Workspace:
         self.doubtful = False  # whether the last look saw something fail by itself
         self._kept: dict[str, Kept] = {}
         self._chores: set[asyncio.Task[None]] = set()
+        self._engines: set[str] = set()  # those that this host used to have, and may have containers of ours
+        self._complained: set[str] = set()  # of which instances and engines
 
     def load(self) -> None:
         """Find the instances that earlier agents left; raises OSError where the folders cannot be used."""
@@ -70,6 +84,8 @@ class Workspace:
         for kept in self._kept.values():
             kept.tail.measure()
             kept.attach(self._wake)
+            with contextlib.suppress(OSError):  # of its disk: the look says so
+                self._engines |= {kept.engine} - {""}
         for folder in self._trash.iterdir():
             self._chore(_remove(folder))
 
@@ -82,6 +98,15 @@ class Workspace:
         """Return all instances in the form of a report."""
         # One that is only prepared was started by nobody: it is not there yet.
         return [kept.report() for kept in self._kept.values() if kept.seen is not Seen.PREPARED]
+
+    def ours(self) -> Ours:
+        """Return what runs here for the platform; asked by other threads too."""
+        kept = list(self._kept.values())  # one step, so nothing comes or goes while it is copied
+        keepers = (one.keeper for one in kept)
+        return Ours(
+            instances=frozenset(one.id for one in kept),
+            keepers=frozenset(keeper for keeper in keepers if keeper is not None),
+        )
 
     def tails(self) -> Iterator[tuple[str, Tail]]:
         """Return the logs by instance id."""
@@ -149,7 +174,7 @@ class Workspace:
                 cards=self._cards.now,
                 storage=self._storage,
                 hostfile=Path(f"{INSIDE}/hosts") if spec.container else kept.hostfile,
-                host=None if spec.container else os.environ,
+                host=None if spec.container else self._variables,
             )
             kept.start(self._task(spec, env), hostfile_text(spec), self._wake)
         except BadSpec as fault:
@@ -163,29 +188,53 @@ class Workspace:
         if wanted is None:
             if PROCESS not in self._offers.now:
                 raise BadSpec("This host runs no plain processes, and the order names no image.")
-            return task_of(spec, env, self._storage, user=self._user)
+            return task_of(spec, env, self._storage, user=self._user, groups=self._groups)
         if self._offers.engine is None:
             raise BadSpec("This host runs no containers.")
         cards = [card for card in self._cards.now if card.index in spec.cards]
+        if any(card.shares for card in cards):
+            raise BadSpec(
+                "Shares of a card are for plain processes: this container would get the whole card."
+            )
+        try:
+            besides = nodes_below(self._devices)
+        except FileNotFoundError as error:
+            raise BadSpec(f"This host's --devices name {error}, where no device is.") from error
         container = container_task(
-            wanted, engine=self._offers.engine, owner=self._home, user=self._user, cards=cards
+            wanted,
+            engine=self._offers.engine,
+            owner=self._home,
+            user=self._user,
+            cards=cards,
+            besides=besides,
         )
         return task_of(spec, env, self._storage, container, container["user"])
 
     async def sweep(self) -> None:
-        """Remove the containers of this agent that nothing here keeps any more."""
-        if self._offers.engine is None:
-            return
+        """Remove the containers of this agent that nothing here keeps any more, also those of an earlier engine."""
+        if self._offers.engine:
+            self._engines.add(self._offers.engine)
+        for address in sorted(self._engines):
+            await self._sweep(address)
+
+    async def _sweep(self, address: str) -> None:
         try:
-            engine = await asyncio.to_thread(open_engine, self._offers.engine)
+            engine = await asyncio.to_thread(open_engine, address)
             # Looked at after they were listed: what is listed was known here before it was made.
             for instance, name in (await asyncio.to_thread(engine.owned, str(self._home))).items():
                 kept = self._kept.get(instance)
                 if kept is None or kept.exit is not None:
                     log.warning("The container %s was left behind and is removed.", name)
                     await asyncio.to_thread(engine.remove, name)
+            self._complained.discard(address)
         except (EngineAway, EngineFault) as fault:
-            log.warning("Nobody knows which containers were left behind: %s.", fault)
+            self._complain(address, f"Nobody knows which containers {address} has left behind: {fault}.")
+
+    def _complain(self, name: str, sentence: str) -> None:
+        """Say what is wrong with an instance or an engine, once for as long as anything is."""
+        if name not in self._complained:
+            log.warning("%s", sentence)
+            self._complained.add(name)
 
     def _forget(self, instance: str) -> bool:
         kept = self._kept[instance]
@@ -196,18 +245,26 @@ class Workspace:
         # Moved before it is removed: a folder half removed would look like a keeper that died.
         rest = self._trash / f"{instance}.{uuid.uuid4().hex}"
         try:
-            kept.folder.rename(rest)
+            places = map(str, (kept.folder, self._instances, self._trash))
+            records.insist(lambda: kept.folder.rename(rest), *places)
         except FileNotFoundError:
             pass  # the disk was full when it should have been made
         except OSError as error:
-            log.warning("%s stays on the disk: %s", kept.folder, error)
+            self._complain(instance, f"{kept.folder} stays on the disk: {error}")
             return False
+        self._complained.discard(instance)
         del self._kept[instance]
         self._chore(_remove(rest))
         return True
 
     async def _bury(self, kept: Kept) -> None:
-        await kept.bury()
+        """Bury it, however often that is disturbed: nobody else ever would, and its cards stay taken until then."""
+        while kept.exit is None:
+            try:
+                await kept.bury()
+            except OSError as error:
+                log.warning("What is left of %s is not ended yet: %s.", kept.id, error.strerror or error)
+                await asyncio.sleep(RETRY_S)
         self._wake()
 
     def _chore(self, work: Coroutine[Any, Any, None]) -> None:
@@ -217,16 +274,42 @@ class Workspace:
 
 
 async def _remove(folder: Path) -> None:
-    await asyncio.to_thread(_remove_now, folder)
+    """Remove the folder of an instance that is forgotten, with what lies elsewhere of it, whenever that can be."""
+    said = ""
+    while why := await asyncio.to_thread(_remove_now, folder):
+        if why != said:
+            log.warning("%s stays on the disk: %s", folder, why)
+            said = why
+        await asyncio.sleep(TRASH_S)
 
 
-def _remove_now(folder: Path) -> None:
+def _remove_now(folder: Path) -> str:
+    """Remove it, or return why not."""
     mounts.release(str(folder))
     if left := mounts.below(str(folder)):
-        # What is mounted there is somebody's data: nothing may remove that.
-        log.warning("%s stays on the disk: %s cannot be unmounted", folder, left[0])
-        return
+        return f"{left[0]} cannot be unmounted"  # it is somebody's data: nothing may remove that
+    if os.geteuid() != 0:
+        _open_up(folder)
+    try:
+        group = group_of(folder, folder.name.partition(".")[0])
+    except OSError as error:
+        return error.strerror or str(error)
+    if not group.remove():  # afterwards nobody would know that it is ours
+        return f"the control group {group.folders[0]} cannot be removed"
     shutil.rmtree(folder, ignore_errors=True)
+    return ""
+
+
+def _open_up(folder: Path) -> None:
+    """Take back what tasks of this user took: a folder that is read-only cannot be emptied."""
+    with contextlib.suppress(OSError):
+        folder.chmod(0o700)
+    for place, folders, _files in os.walk(folder):
+        for name in folders:
+            path = Path(place, name)
+            with contextlib.suppress(OSError):
+                if not path.is_symlink():
+                    path.chmod(0o700)
 
 
 def _is_id(name: str) -> bool:

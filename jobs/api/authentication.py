@@ -31,7 +31,7 @@ class TokenAuthentication(BaseAuthentication):
         secret = _from_header(request) or _from_body(request)
         if not secret:
             return None
-        token = ApiToken.objects.by_secret(secret) if secret.isprintable() else None
+        token = _token(secret)
         if token is None:
             raise AuthenticationFailed(_("This token is not valid (any more)."))
         return token.user, token
@@ -41,8 +41,23 @@ class TokenAuthentication(BaseAuthentication):
         return "Token"
 
 
+def user_of(header: str) -> Any:
+    """Return the user whose token a header `Authorization` holds, None for nobody."""
+    secret = _secret(header)
+    token = _token(secret) if secret else None
+    return token.user if token else None
+
+
+def _token(secret: str) -> ApiToken | None:
+    return ApiToken.objects.by_secret(secret) if secret.isprintable() else None
+
+
 def _from_header(request: Request) -> str:
-    scheme, _space, secret = request.headers.get("Authorization", "").partition(" ")
+    return _secret(request.headers.get("Authorization", ""))
+
+
+def _secret(header: str) -> str:
+    scheme, _space, secret = header.partition(" ")
     return secret.strip() if scheme.lower() == "token" else ""
 
 

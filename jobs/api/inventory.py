@@ -1,16 +1,17 @@
 """What there is, over HTTP: free cards, hosts, quotas, businesses, templates."""
 
 from collections import defaultdict
+from dataclasses import fields
 from typing import Any
 
-from django.db.models import F, Q
+from django.db.models import F
 from django.utils import timezone
 from drf_spectacular.utils import extend_schema
 from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.views import APIView
 
-from cluster import inventory
+from cluster import host_events, inventory
 from cluster.models import Card, CardLease, Host
 from jobs import use
 from jobs.api import asking, shapes
@@ -42,9 +43,10 @@ class Hosts(APIView):
             "region__name",
             "state",
             "state_reason",
+            "state_args",
             "trouble",
-            "lost_since",
-            "last_seen_at",
+            "agent_version",
+            *FACTS,
         )
         page = asking.page(request, Host.objects.exclude(state="removed").values(*names), newest_first=False)
         cards = _cards([host["id"] for host in page["results"]])
@@ -52,16 +54,23 @@ class Hosts(APIView):
         return Response(page)
 
 
+FACTS = tuple(field.name for field in fields(host_events.Facts))
+
+
 def _host(row: dict[str, Any], cards: list[dict[str, Any]]) -> dict[str, Any]:
+    facts = host_events.Facts(**{name: row[name] for name in FACTS})
     return {
         "id": row["id"],
         "name": row["name"],
         "region": row["region__name"],
         "state": "lost" if row["lost_since"] else row["state"],
-        "reason": row["state_reason"],
+        "reason": host_events.reason(row["state_reason"], row["state_args"]),
         "trouble": row["trouble"],
+        "warnings": host_events.warnings(facts, timezone.now()),
         "lost_since": row["lost_since"],
         "last_seen_at": row["last_seen_at"],
+        "clock_offset_s": row["clock_offset_s"],
+        "agent_version": row["agent_version"],
         "cards": cards,
     }
 
@@ -128,6 +137,5 @@ class Templates(APIView):
     @extend_schema(responses=shapes.answers(200, shapes.list_of(shapes.TEMPLATE)))
     def get(self, request: Request) -> Response:
         """List the config documents offered to start from."""
-        mine = Q(business=None) | Q(business__in=access.businesses_of(request.user))
-        rows = Template.objects.filter(mine).order_by("name", "id")
+        rows = Template.objects.visible_to(request.user).order_by("name", "id")
         return Response(list(rows.values("id", "name", "description", "config")))

@@ -7,7 +7,7 @@ from django.http import Http404
 from django.utils.translation import gettext as _
 from drf_spectacular.types import OpenApiTypes
 from drf_spectacular.utils import extend_schema
-from rest_framework.exceptions import APIException
+from rest_framework.exceptions import APIException, Throttled
 from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.views import APIView
@@ -16,12 +16,14 @@ from cluster import bundles
 from jobs import uploads
 from jobs.api import asking, shapes
 from jobs.api.tasks import caller
+from jobs.api.upload_door import BUSY
 from jobs.config import Fault, Invalid
 from jobs.materials import Code, Dataset
 from jobs.source_fields import DIGEST
 from quotas import access
 from quotas.models import Business
 
+BUSY_S = 10  # after which one that found too many others before it may try again
 KNOWN = ("id", "business__flag", "name", "params", "created_at")
 
 
@@ -65,6 +67,8 @@ class Uploads(APIView):
         business, name = _business(request), _hexadecimal(digest)
         if found := uploads.find(business, name):
             return Response({"upload": str(found), "size": found.size})
+        if getattr(request, "scope", {}).get(BUSY):
+            raise Throttled(BUSY_S, _("Too much is uploaded at once; send it again a little later."))
         given = request.headers.get("Content-Length", "")
         if given.isascii() and given.isdigit() and int(given) > settings.UPLOAD_MIB * uploads.MIB:
             raise _too_large()

@@ -3,7 +3,7 @@
 import logging
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from functools import partial
 
@@ -13,8 +13,9 @@ from cluster import gangs
 from cluster.agent import protocol
 from cluster.executors import agents
 from cluster.executors.base import Observed
-from cluster.models import CardLease, Host, Instance
+from cluster.models import CardLease, Host, HostEvent, Instance
 from jobs import endings, lifecycle
+from jobs.engine import lease, quarantine
 from jobs.engine.epoch import Epoch
 from jobs.lifecycle import Closing, End
 from jobs.models import Attempt
@@ -67,12 +68,12 @@ class Free:
 Step = Keep | Close | Order | Run | Free
 
 
-def run(now: datetime, policy: Policy) -> int:
-    """Bring every open attempt to where its instances are; return how many moved.
+def run(now: datetime, policy: Policy, fence: int) -> int:
+    """Bring every open attempt to where its instances are; return how many moved. Raises lease.StaleHolder.
 
     A fixed number of queries where nothing changed; attempts that run, start or leave quietly are not even read.
     """
-    _leave_hosts(now, policy)
+    _leave_hosts(now, policy, fence)
     attempts = list(_restless(now, policy).select_related("task").order_by("id"))
     observed: dict[int, list[Observed]] = defaultdict(list)
     for row in agents.observe([attempt.pk for attempt in attempts]):
@@ -90,33 +91,42 @@ def run(now: datetime, policy: Policy) -> int:
                 hosts = frozenset(host for host in blame if host)
                 closings.append(Closing(attempt=attempt, state=state, end=end, blame=hosts))
             case Order() | Keep() | Free():
-                moved += _left_alone(attempt, partial(_take, attempt, step))
-    return moved + _close_all(closings, policy) + _run_all(running)
+                moved += _left_alone(attempt, partial(_take, attempt, step, fence))
+    return moved + _close_all(closings, policy, fence) + _run_all(running, fence)
 
 
-def _close_all(closings: Sequence[Closing], policy: Policy) -> int:
+def _close_all(closings: Sequence[Closing], policy: Policy, fence: int) -> int:
     """Close attempts of which nothing is left: many at once, since that is what many evictions lead to."""
     closed = 0
     for at in range(0, len(closings), CHUNK):
         chunk = closings[at : at + CHUNK]
         try:
-            closed += _close(chunk, policy)
+            closed += _close(chunk, policy, fence)
+        except lease.StaleHolder:
+            raise
         except Exception:
             # One that cannot be closed must not keep the others from it: each for itself.
             log.exception("%s attempts were not closed together", len(chunk))
             for one in chunk:
-                closed += _left_alone(one.attempt, partial(_close, [one], policy))
+                closed += _left_alone(one.attempt, partial(_close, [one], policy, fence))
     return closed
 
 
-def _close(closings: Sequence[Closing], policy: Policy) -> int:
-    return len(lifecycle.close_all(closings, backoff_s=policy.pull_up_backoff_s))
+def _close(closings: Sequence[Closing], policy: Policy, fence: int) -> int:
+    with lease.writing(fence):
+        closed = lifecycle.close_all(closings, backoff_s=policy.pull_up_backoff_s)
+        ended = [closing for closing in closings if closing.attempt.task_id in closed]
+        quarantine.learn(ended, policy.quarantine_after)
+    return len(closed)
 
 
-def _run_all(running: Mapping[int, int]) -> int:
+def _run_all(running: Mapping[int, int], fence: int) -> int:
     """Let attempts (by task) run that were starting: many at once, since that is what many starts lead to."""
-    each = sorted(running.items())
-    return sum(len(lifecycle.run_all(dict(each[at : at + CHUNK]))) for at in range(0, len(each), CHUNK))
+    each, ran = sorted(running.items()), 0
+    for at in range(0, len(each), CHUNK):
+        with lease.writing(fence):
+            ran += len(lifecycle.run_all(dict(each[at : at + CHUNK])))
+    return ran
 
 
 def _next(attempt: Attempt, members: Sequence[Observed], now: datetime, policy: Policy) -> Step | None:
@@ -132,6 +142,8 @@ def _left_alone(attempt: Attempt, take: Callable[[], int]) -> int:
     """Take a step, and return whether it came true; a fault in one must not keep all the others from theirs."""
     try:
         return take()
+    except lease.StaleHolder:
+        raise
     except Exception:
         _note_fault(attempt)
         return 0
@@ -141,7 +153,7 @@ def _note_fault(attempt: Attempt) -> None:
     log.exception("attempt %s of task %s was left as it is", attempt.pk, attempt.task_id)
 
 
-def _leave_hosts(now: datetime, policy: Policy) -> None:
+def _leave_hosts(now: datetime, policy: Policy, fence: int) -> None:
     """See to what runs on hosts that operators removed, or that are lost."""
     gone_away = Q(host__state=Host.State.REMOVED) | Q(host__lost_since__isnull=False)
     live = Instance.objects.filter(gone_away).exclude(phase=Instance.Phase.GONE)
@@ -149,23 +161,38 @@ def _leave_hosts(now: datetime, policy: Policy) -> None:
     if not rows:
         return
     removed = {gang: name for gang, _, name, state, _ in rows if state == Host.State.REMOVED}
-    _order_off(removed)
+    _order_off(removed, fence)
     given_up = {host for _, host, _, state, lost in rows if state == Host.State.REMOVED and lost}
-    # Where no host at all is heard the silence is more likely ours than theirs: then nothing is given up.
-    heard = Host.objects.filter(last_seen_at__gte=now - timedelta(seconds=policy.lost_after_s))
-    if policy.restart_lost_s and heard.exists():
-        before = now - timedelta(seconds=policy.restart_lost_s)
-        given_up |= {host for _, host, _, _, lost_since in rows if lost_since and lost_since <= before}
+    before = now - timedelta(seconds=policy.restart_lost_s)
+    long_lost = {host for _, host, _, _, lost_since in rows if lost_since and lost_since <= before}
+    if policy.restart_lost_s and long_lost and _is_listening(now, policy):
+        given_up |= long_lost
     # What still runs there the host ends when it is back, before it takes work again.
-    agents.abandon(given_up, protocol.HOST_LOST)
+    if given_up:
+        with lease.writing(fence):
+            # Locked, so that none that comes back at this moment is given up and taken in at once.
+            lost = Host.objects.select_for_update().filter(pk__in=given_up, lost_since__isnull=False)
+            still = list(lost.order_by("pk").values_list("pk", flat=True))
+            agents.abandon(still, protocol.HOST_LOST)
 
 
-def _order_off(hosts: dict[int, str]) -> None:
+def _is_listening(now: datetime, policy: Policy) -> bool:
+    """Say whether the silence of a host is its own: a host is heard, and not only since a moment ago.
+
+    Where none is heard the silence is more likely ours, and when it ends some are heard sooner than others.
+    """
+    since = now - timedelta(seconds=policy.lost_after_s)
+    came_back = HostEvent.objects.filter(host=OuterRef("pk"), code="back", at__gte=since)
+    return Host.objects.filter(~Exists(came_back), last_seen_at__gte=since, lost_since=None).exists()
+
+
+def _order_off(hosts: dict[int, str], fence: int) -> None:
     """Order the attempts to end that have a part on a removed host: there, too, the end has to be seen."""
     attempts = Attempt.objects.filter(pk__in=hosts, ended_at=None, ending="").select_related("task")
     for attempt in attempts.exclude(task__state=State.KEEPING).order_by("id"):
         end = End(outcome=Outcome.LOST, code="lost", args={"host": hosts[attempt.pk]})
-        lifecycle.order_end(attempt, State(attempt.task.state), end)
+        with lease.writing(fence):
+            lifecycle.order_end(attempt, State(attempt.task.state), end)
 
 
 def _restless(now: datetime, policy: Policy) -> QuerySet[Attempt]:
@@ -215,6 +242,7 @@ def _over(attempt: Attempt, members: Sequence[Observed]) -> Step:
         return Close(end, _blame(attempt, members))
     if bad is None:  # every code is 0, and some were told to end by somebody else than us
         return Close(End(outcome=Outcome.FAILED, code="ended_from_outside"))
+    bad = _culprit(bad, members)
     end = failure_of(bad, members)
     blame = () if bad.cause in endings.OWN_FAULTS else (bad.host_id,)
     return _kept(attempt, end, blame) if end.outcome == Outcome.FAILED else Close(end)
@@ -249,7 +277,7 @@ def _early_end(attempt: Attempt, members: Sequence[Observed]) -> End | None:
     workers = _workers(attempt, members)
     for member in gone:
         if member not in workers or not _ended_well(member):
-            return failure_of(member, members)
+            return failure_of(_culprit(member, members), members)
     if all(member.phase == "gone" for member in workers):
         return End(outcome=Outcome.SUCCEEDED, code="succeeded")
     return None
@@ -274,6 +302,15 @@ def _late(members: Sequence[Observed]) -> Sequence[Observed]:
     """Return the members that the others wait for; where all are ready those that did not follow the word to start."""
     late = [member for member in members if member.phase in gangs.UNREADY]
     return late or [member for member in members if member.phase == "ready"]
+
+
+def _culprit(member: Observed, members: Sequence[Observed]) -> Observed:
+    """Return the member whose failure it is: of one that waited in vain for the first, that one's."""
+    first = members[0]
+    if member.cause != "waited" or member.rank == first.rank:
+        return member
+    told = first.phase == "gone" and first.detail  # it says itself what kept it
+    return first if told else replace(first, cause="code_away", detail=member.detail)
 
 
 def failure_of(member: Observed, members: Sequence[Observed]) -> End:
@@ -311,19 +348,24 @@ def _blame(attempt: Attempt, members: Sequence[Observed]) -> tuple[int, ...]:
     if attempt.ending != Outcome.FAILED:
         return ()
     # Not those that were stopped, ready or on their way, because of another.
-    unable = [member for member in members if member.by_itself and member.exit_code is None and member.detail]
+    unable = [
+        member
+        for member in members
+        if member.by_itself and member.exit_code is None and member.detail and member.cause != "waited"
+    ]
     args = attempt.outcome_args
     found = [*(member.host_id for member in unable), int(args.get("host_id", 0)), *args.get("host_ids", ())]
     innocent = {member.host_id for member in members if member.cause in endings.OWN_FAULTS}
     return tuple(host for host in found if host not in innocent)
 
 
-def _take(attempt: Attempt, step: Keep | Order | Free) -> bool:
+def _take(attempt: Attempt, step: Keep | Order | Free, fence: int) -> bool:
     state = State(attempt.task.state)
-    match step:
-        case Order(end):
-            return lifecycle.order_end(attempt, state, end)
-        case Keep(end):
-            return lifecycle.keep(attempt, state, end)
-        case Free():
-            return lifecycle.free(attempt, code="keep_over")
+    with lease.writing(fence):
+        match step:
+            case Order(end):
+                return lifecycle.order_end(attempt, state, end)
+            case Keep(end):
+                return lifecycle.keep(attempt, state, end)
+            case Free():
+                return lifecycle.free(attempt, code="keep_over")

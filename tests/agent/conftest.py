@@ -12,7 +12,8 @@ from typing import Any
 
 import pytest
 
-from cluster.agent import processes
+from cluster.agent import processes, records
+from cluster.agent.cgroups import Group
 from tests.agent.platform import JOIN, Platform
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -59,6 +60,7 @@ class Machine:
         self.join.write_text(JOIN + "\n")
         self.words = folder / "agent.txt"
         self.agent: subprocess.Popen[bytes] | None = None
+        self.simulate = "P40:8"  # blank: NVML is asked
 
     def command(self, *more: str) -> list[str]:
         """Return the command of its agent."""
@@ -68,9 +70,10 @@ class Machine:
             "--state": str(self.state),
             "--storage": str(self.storage),
             "--join-token-file": str(self.join),
-            "--simulate": "P40:8",
             "--engine": "none",
         }
+        if self.simulate:
+            options["--simulate"] = self.simulate
         if os.geteuid() == 0:
             options["--task-user"] = "root"
         given = [part for option in options.items() for part in option]
@@ -107,7 +110,8 @@ class Machine:
 
 
 def end_instance(folder: Path) -> None:
-    """End what runs of the instance whose folder this is, its keeper included."""
+    """End what runs of the instance whose folder this is, its keeper included, and remove its control group."""
+    group = Group(records.read(str(folder), records.GROUPS) or {}, folder.name)
 
     def left() -> list[processes.Process]:
         everything = processes.table()
@@ -116,9 +120,12 @@ def end_instance(folder: Path) -> None:
             *keepers,
             *processes.below([p.pid for p in keepers], everything),
             *processes.marked(folder.name, everything),
+            *group.processes(),
         ]
 
+    group.seal()
     processes.kill_all(left)
+    group.remove()
 
 
 def _command_line(pid: int) -> list[bytes]:

@@ -29,8 +29,11 @@ class Platform:
         self.log_status: int | None = None  # what each log call is answered with instead
         self.code: dict[str, bytes] = {}  # packed code by digest
         self.code_status: int | None = None
+        self.held: set[str] = set()  # digests whose code is not sent yet
         self.downloads: list[str] = []  # digests that were asked for
         self.sync_status: int | None = None
+        self.clock: Callable[[], float] = time.time
+        self.cleared: list[str] = []  # faults of cards
         self.port = 0
         self.open()
 
@@ -150,7 +153,8 @@ class Platform:
             self.news.wait_for(lambda: report["have"] != str(self.version), report["wait_s"])
             return 200, {
                 "version": str(self.version),
-                "now": time.time(),
+                "now": self.clock(),
+                "cleared": list(self.cleared),
                 "instances": list(self.orders.values()),
                 "forget": list(self.forget),
             }
@@ -184,6 +188,8 @@ def _calls_of(platform: Platform) -> type[BaseHTTPRequestHandler]:
             """Hand out packed code."""
             digest = self.path.split("/")[4]
             platform.downloads.append(digest)
+            while digest in platform.held:
+                time.sleep(0.02)
             content = platform.code.get(digest)
             if platform.code_status:
                 self.answer(platform.code_status, {})

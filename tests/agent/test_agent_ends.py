@@ -11,7 +11,8 @@ import pytest
 
 from cluster.agent import processes, records
 from cluster.agent.__main__ import lock
-from cluster.agent.kept import CALL, PYTHON, ROOT, Kept
+from cluster.agent.kept import CALL, Kept
+from cluster.agent.python import PYTHON, ROOT
 from cluster.converge import Seen
 from tests.agent.conftest import Machine, marked, new_id, spec
 

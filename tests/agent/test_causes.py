@@ -10,14 +10,15 @@ from typing import Any
 
 import pytest
 
-from cluster.agent import growth, records, steps
+from cluster.agent import growth, keeper, records, steps
 from cluster.agent.courier import RECENT_S, Courier
 from cluster.agent.git import Git
+from cluster.agent.keeper import Keeper
 from cluster.agent.link import Away, Link, Refused
 from cluster.agent.mounts import KERNEL, Mounts
 from cluster.agent.prepare import Preparation
 from cluster.agent.steps import NOT_WRITTEN, Failed, Steps
-from cluster.agent.workload import CannotStart
+from cluster.agent.workload import CannotStart, note
 
 URL = "https://git.example.com/a.git"
 
@@ -85,8 +86,47 @@ def test_code_that_finds_no_room_is_no_fault_of_the_code(
     let_say(monkeypatch, said)
     spec = {"command": "true", "code": {"kind": "upload", "digest": "d", "files": 1, "bytes": 1}}
     with pytest.raises(CannotStart, match="could not be unpacked") as caught:
-        Preparation(str(tmp_path), spec, lambda: False, lambda: None).bring()
+        Preparation(str(tmp_path), spec, lambda: False, lambda: True).bring()
     assert caught.value.cause == cause
+
+
+def test_what_the_agent_is_to_bring_is_asked_for_again_where_the_disk_was_full(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(records, "RETRY_S", 0.01, raising=False)
+    monkeypatch.setattr(Steps, "run", lambda *_: "")
+    spec = {"command": "true", "code": {"kind": "upload", "digest": "d", "files": 1, "bytes": 1}}
+    written: list[str | None] = []
+    asked = 0
+
+    def record() -> bool:
+        nonlocal asked
+        asked += 1
+        if asked % 3:  # full, twice each time
+            return False
+        written.append(preparation.facts.get("wants"))
+        records.write(str(tmp_path), records.TOLD, {"bundle": "code.tar.gz"})
+        return True
+
+    preparation = Preparation(str(tmp_path), {**spec, "prepare_s": 3}, lambda: False, record)
+    preparation.bring()
+    assert written == ["d", None]
+
+
+@pytest.mark.parametrize(
+    ("ordered", "detail", "cause"), [(False, "No.", "code"), (True, records.STOPPED_EARLY, "")]
+)
+def test_what_breaks_off_after_the_order_to_end_is_no_failure_of_its_own(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ordered: bool, detail: str, cause: str
+) -> None:
+    def start(_: Keeper) -> None:
+        raise CannotStart("No.", "code")
+
+    monkeypatch.setattr(Keeper, "start", start)
+    monkeypatch.setattr(keeper, "end_ordered", lambda: ordered)
+    Keeper(str(tmp_path), {"command": "true"}).keep()
+    end = records.read(str(tmp_path), records.EXIT) or {}
+    assert (end["by_itself"], end["detail"], end["cause"]) == (not ordered, detail, cause)
 
 
 @pytest.mark.parametrize(
@@ -118,14 +158,17 @@ def test_data_that_is_refused_is_told_from_data_that_this_host_cannot_reach(
 class Line(Link):
     """A line to a platform that gives out `content`, or refuses with `status`."""
 
-    def __init__(self, content: bytes = b"", status: int = 200) -> None:
+    def __init__(self, content: bytes = b"", status: int = 200, pause_s: float = 0.0) -> None:
         self.content = content
         self.status = status
+        self.pause_s = pause_s
 
     async def download(self, token: str, digest: str) -> AsyncIterator[bytes]:
         if self.status != 200:
             raise Refused(self.status, "No.")
-        yield self.content
+        for byte in self.content:
+            await asyncio.sleep(self.pause_s)
+            yield bytes([byte])
 
 
 def brought(line: Line, folder: Path, content: bytes = b"code", **options: Any) -> dict[str, Any]:
@@ -145,6 +188,33 @@ def test_code_comes_whole_or_is_told_why_not(tmp_path: Path) -> None:
         "fault": "The code could not be kept on this host: File exists.",
         "cause": "code_away",
     }
+
+
+def test_code_that_comes_a_byte_now_and_then_is_given_up(tmp_path: Path) -> None:
+    with pytest.raises(Away, match=r"did not come within 0\.2 s"):
+        brought(Line(b"code" * 10, pause_s=0.02), tmp_path, b"code" * 10, limit_s=0.2)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_line_of_ours_survives_characters_that_cannot_be_written(tmp_path: Path) -> None:
+    records.write(str(tmp_path), records.TOLD, {"fault": "No."})
+    odd = {"kind": "upload", "digest": "\ud800", "files": 1, "bytes": 1}
+    with pytest.raises(CannotStart, match=r"No\."):
+        Preparation(str(tmp_path), {"command": "true", "code": odd}, lambda: False, lambda: True).bring()
+    assert (tmp_path / records.LOG).read_text() == "[taiji] waiting for the code sha256:?\n"
+
+
+def test_what_is_tried_again_and_again_is_noted_once(capsys: pytest.CaptureFixture[str]) -> None:
+    for number in range(3):
+        note(f"the engine is away: <Connection object at {hex(id(number))}{number}> says no")
+        note("and it is not killed")
+    note("something else")
+    said = capsys.readouterr().err.splitlines()
+    assert [line.split(":")[0] for line in said] == [
+        "the engine is away",
+        "and it is not killed",
+        "something else",
+    ]
 
 
 def test_a_token_that_is_refused_is_no_fault_of_the_code(tmp_path: Path) -> None:

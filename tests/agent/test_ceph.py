@@ -27,12 +27,13 @@ key=$(echo "$4" | sed 's/.*secretfile=\\([^,]*\\).*/\\1/')
 echo "$0 $*|$(stat -c %a "$key")|$(cat "$key")" >> {notes}
 case "$1" in *refused*) echo "mount error 13 = Permission denied" >&2; exit 32;; esac
 case "$1" in *hangs*) sleep 100000;; esac
+{besides}
 exec mount -t tmpfs -o nosuid,nodev none "$2"
 """
 FUSE = """#!/bin/sh
 echo "$*|$(stat -c %a "$6")|$(cat "$6")|${{TAIJI_INSTANCE_ID:-unmarked}}" >> {notes}
 for target; do :; done
-mount -t tmpfs none "$target"
+mount -t tmpfs ceph-fuse-stand-in "$target"
 # As the real one it goes on by itself, until what it serves is unmounted.
 exec {python} {daemon} "$@" &
 """
@@ -41,7 +42,7 @@ import os, sys, time
 os.setsid()
 if os.fork():
     os._exit(0)
-while os.path.ismount(sys.argv[-1]):
+while "ceph-fuse-stand-in" in open("/proc/self/mountinfo").read():
     time.sleep(0.02)
 """
 
@@ -56,7 +57,7 @@ def ceph_host(tmp_path: Path, notes: Path) -> Iterator[Machine]:
     """Return a host with the kernel's ceph client, in a folder of its own before all others."""
     tools = tmp_path / "tools"
     tools.mkdir()
-    program(tools / "mount.ceph", KERNEL.format(notes=notes))
+    program(tools / "mount.ceph", KERNEL.format(notes=notes, besides=""))
     with stand_in(tmp_path) as machine:
         machine.start(PATH=f"{tools}:{os.environ['PATH']}")
         yield machine
@@ -94,7 +95,7 @@ def test_data_is_mounted_for_the_task_alone_and_gone_with_it(
     words, mode, key = notes.read_text().splitlines()[0].split("|")
     assert words.split()[1:] == [
         "10.0.0.1:6789,10.0.0.2:6789:/team/data",
-        str(first),
+        str(ceph_host.folder(instance) / "data/0"),
         "-o",
         f"name=ann,secretfile={private}/key-0,mount_timeout=30,nosuid,nodev",
     ]
@@ -105,7 +106,7 @@ def test_data_is_mounted_for_the_task_alone_and_gone_with_it(
     found = b"".join(path.read_bytes() for path in ceph_host.state.rglob("*") if path.is_file())
     for place in (found, bytes(platform.logs[instance]), repr(platform.reports).encode()):
         assert SECRET.encode() not in place
-    assert [report["offers"] for report in platform.reports][-1] == ["process", "ceph", "process_ceph"]
+    assert platform.reports[-1]["offers"][:3] == ["process", "ceph", "process_ceph"]
 
 
 @only_root
@@ -133,6 +134,63 @@ def test_nothing_of_the_platform_s_own_is_mounted_over(ceph_host: Machine, tmp_p
         gone = platform.phase(instance, "gone")
         assert gone["cause"] == "data"
         assert gone["detail"].startswith(f"{place} cannot be mounted there: the platform uses ")
+
+
+@only_root
+def test_a_link_of_a_task_s_leads_no_mount_over_what_the_keeper_runs_as_root(
+    ceph_host: Machine, notes: Path, tmp_path: Path
+) -> None:
+    platform, before = ceph_host.platform, notes.read_text() if notes.exists() else ""
+    (tmp_path / "usr").symlink_to("/usr")
+    for place in (tmp_path / "usr/local/sbin", tmp_path / "usr/new", Path(sys.prefix) / "bin"):
+        instance = new_id()
+        platform.want(instance, spec("echo no", data=[ceph(place)]))
+        gone = platform.phase(instance, "gone")
+        assert gone["cause"] == "data"
+        assert gone["detail"].startswith(f"{place} cannot be mounted there: the platform uses ")
+    assert not Path("/usr/new").exists()
+    assert (notes.read_text() if notes.exists() else "") == before  # nothing was even asked to mount
+
+
+@only_root
+def test_a_folder_that_turns_into_a_link_while_it_is_mounted_leads_no_mount_elsewhere(
+    tmp_path: Path, notes: Path
+) -> None:
+    tools, parent = tmp_path / "tools", tmp_path / "parent"
+    tools.mkdir()
+    parent.mkdir()
+    swap = f"mv {parent} {parent}.away; ln -s /usr/local {parent}"
+    program(tools / "mount.ceph", KERNEL.format(notes=notes, besides=swap))
+    with stand_in(tmp_path) as machine:
+        machine.start(PATH=f"{tools}:{os.environ['PATH']}")
+        instance = new_id()
+        machine.platform.want(instance, spec("echo no", data=[ceph(parent / "share")]))
+        gone = machine.platform.phase(instance, "gone")
+        assert (gone["exit_code"], gone["cause"]) == (None, "data")
+        assert gone["detail"] == f"{parent}/share cannot be mounted there: the platform uses /usr."
+        assert str(machine.folder(instance)) not in mounted()
+
+
+def test_no_link_is_followed_on_the_way_to_where_something_is_mounted(tmp_path: Path) -> None:
+    (tmp_path / "real").mkdir()
+    (tmp_path / "link").symlink_to(tmp_path / "real")
+    with pytest.raises(NotADirectoryError):
+        mounts.folder_at(str(tmp_path / "link/new/folder"))
+    assert list((tmp_path / "real").iterdir()) == []
+    handle = mounts.folder_at(str(tmp_path / "real/new/folder"))
+    assert os.readlink(f"/proc/self/fd/{handle}") == str(tmp_path / "real/new/folder")
+    os.close(handle)
+
+
+@only_root
+def test_data_that_lies_over_a_client_s_program_is_run_by_nobody_as_root(
+    ceph_host: Machine, tmp_path: Path
+) -> None:
+    platform, instance, second = ceph_host.platform, new_id(), tmp_path / "second"
+    command = f"ls {tmp_path}/tools; grep -c ' {tmp_path}/[ts]' /proc/self/mountinfo; echo up"
+    platform.want(instance, spec(command, data=[ceph(tmp_path / "tools"), ceph(second)]))
+    assert platform.phase(instance, "gone")["exit_code"] == 0
+    assert b"2\nup" in platform.log_has(instance, b"up\n")
 
 
 @only_root
@@ -187,13 +245,13 @@ def test_without_the_kernel_s_client_the_daemon_mounts_and_outlives_the_order_to
         private = machine.folder(instance) / "private"
         assert words == (
             f"--conf /dev/null --id ann --keyfile {private}/key-0 "
-            f"-m 10.0.0.1:6789,10.0.0.2:6789 -r /team/data {place}"
+            f"-m 10.0.0.1:6789,10.0.0.2:6789 -r /team/data {machine.folder(instance)}/data/0"
         )
         assert (mode, key, mark) == ("600", SECRET, "unmarked")
         platform.stop(instance)
         assert platform.phase(instance, "gone")["exit_code"] == 0
         assert b"saved" in platform.log_has(instance, b"saved")
-        platform.until(lambda: not serving(place))
+        platform.until(lambda: not serving(machine.folder(instance)))
 
 
 def serving(place: Path) -> list[int]:
@@ -234,4 +292,4 @@ def test_a_host_without_a_client_offers_no_ceph_and_says_why_it_cannot_mount(
     assert (gone["exit_code"], gone["cause"]) == (None, "data_away")
     expected = "ceph-fuse: not found" if MAY_MOUNT else "only by an agent that may mount"
     assert expected in gone["detail"]
-    assert platform.reports[-1]["offers"] == ["process"]
+    assert set(platform.reports[-1]["offers"]) <= {"process", "limits"}

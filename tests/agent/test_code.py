@@ -74,6 +74,20 @@ def test_an_idle_member_has_the_code_too(platform: Platform, host: Machine) -> N
     platform.phase(instance, "gone")
 
 
+def test_code_that_comes_slowly_holds_no_other_code_up(platform: Platform) -> None:
+    slow, quick = code(start_sh="#!/bin/sh\necho slow"), code(start_sh="#!/bin/sh\necho quick")
+    platform.code[digest(slow)] = slow
+    platform.held.add(digest(slow))
+    instance = new_id()
+    try:
+        platform.want(instance, spec("", code=upload(slow)))
+        platform.until(lambda: digest(slow) in platform.downloads)
+        assert ended(platform, quick)[1]["exit_code"] == 0
+    finally:
+        platform.held.clear()
+    assert platform.phase(instance, "gone")["exit_code"] == 0
+
+
 def test_the_same_code_comes_to_a_host_once(platform: Platform) -> None:
     archive = code(start_sh="#!/bin/sh\necho once")
     first, second = (ended(platform, archive)[0] for _ in range(2))

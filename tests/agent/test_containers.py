@@ -3,7 +3,9 @@
 import base64
 import json
 import os
+import shutil
 import signal
+import stat
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -329,12 +331,52 @@ def test_a_card_comes_by_cdi(podman: Service, tmp_path: Path, cdi: str) -> None:
     assert Path(workload.folder, "log").read_text() == "/dev/nvidiactl\n"
 
 
+@pytest.fixture
+def fabric() -> Iterator[Path]:
+    """Give this host a folder of devices as a network card has, which are stand-ins for the null device."""
+    folder = Path("/dev") / f"taiji-test-{new_id()[:8]}"
+    folder.mkdir()
+    for name in ("uverbs0", "rdma_cm"):
+        os.mknod(folder / name, stat.S_IFCHR, os.makedev(1, 3))
+        (folder / name).chmod(0o666)
+    yield folder
+    shutil.rmtree(folder)
+
+
+@pytest.mark.parametrize("kind", ["podman", "docker"])
+def test_a_container_gets_the_devices_that_its_host_s_operator_gives_to_all(
+    podman: Service, tmp_path: Path, fabric: Path, kind: str
+) -> None:
+    instance, late = new_id(), new_id()
+    with stand_in(tmp_path) as machine:
+        machine.start("--engine", f"{kind}:{podman.socket}", "--devices", f"{fabric},/dev/full")
+        command = f"ls {fabric} && echo x >{fabric}/uverbs0 && [ -c /dev/full ]"
+        machine.platform.want(instance, contained(command, container={"user": "4242:4242"}))
+        assert gone(machine.platform, instance)["exit_code"] == 0
+        assert machine.platform.log_has(instance, b"uverbs0\n") == b"rdma_cm\nuverbs0\n"
+        for path in fabric.iterdir():
+            path.unlink()
+        machine.platform.want(late, contained("echo never"))
+        said = f"This host's --devices name {fabric}, where no device is."
+        assert gone(machine.platform, late)["detail"] == said
+
+
 def test_a_card_that_the_engine_does_not_know_fails_the_start(podman: Service, tmp_path: Path) -> None:
     workload = Container(str(_folder(tmp_path)), _task(tmp_path, podman.choice, gpus=["GPU-unknown"]))
     workload.prepare(lambda: False)
     with pytest.raises(CannotStart, match=r"unresolvable CDI devices nvidia\.com/gpu=GPU-unknown"):
         workload.start()
     assert podman.containers() == []
+
+
+def test_only_what_can_be_an_exit_code_is_taken_for_one_whoever_wrote_it(tmp_path: Path) -> None:
+    workload = Container(str(_folder(tmp_path)), _task(tmp_path, "podman:/nowhere"))
+    state = Path(workload.folder, "state")
+    state.mkdir()
+    (state / "started").touch()
+    for said, found in (("7", (7, None)), ("255", (255, None)), ("99999999999", (None, signal.SIGKILL))):
+        (state / "status").write_text(said)
+        assert workload.status() == found
 
 
 def _folder(tmp_path: Path) -> Path:
@@ -348,7 +390,7 @@ def _task(tmp_path: Path, engine: str, **changes: Any) -> dict[str, Any]:
     (tmp_path / "storage").mkdir(exist_ok=True)
     container = {
         "image": IMAGE, "engine": engine, "owner": str(tmp_path), "registry": None, "pull_timeout_s": 5,
-        "gpus": [], "devices": ["/dev/nvidiactl"], "memory_mib": 0, "cpus": 0, "shm_mib": 0, "pids": 0,
+        "gpus": [], "devices": ["/dev/nvidiactl"], "besides": [], "memory_mib": 0, "cpus": 0, "shm_mib": 0, "pids": 0,
         "network": "none", "read_only": False, **changes,
     }  # fmt: skip
     env = {"TAIJI_STORAGE": str(tmp_path / "storage")}
@@ -396,6 +438,29 @@ def test_an_engine_killed_at_any_moment_of_the_start_leaves_nothing(
     platform.stop(instance)
     gone(platform, instance)
     assert f"taiji-{instance}" not in podman.containers()
+
+
+def monitors(instance: str) -> list[int]:
+    """Return the pids of the processes with which Podman watches the container of `instance`."""
+    word = f"\0taiji-{instance}\0".encode()
+    paths = [path for path in Path("/proc").glob("[0-9]*/cmdline") if _holds(path, word)]
+    return [int(path.parent.name) for path in paths if _holds(path, b"conmon\0")]
+
+
+@pytest.mark.parametrize("after_s", [0.0, 0.02, 0.05])
+def test_an_engine_killed_between_making_and_starting_leaves_no_process_of_its_runtime(
+    platform: Platform, podman: Service, after_s: float
+) -> None:
+    instance = new_id()
+    platform.want(instance, contained(LOOP, grace_s=5.0))
+    platform.until(lambda: monitors(instance), LONG_S)
+    time.sleep(after_s)
+    podman.kill()
+    podman.start()
+    platform.stop(instance)
+    gone(platform, instance)
+    assert f"taiji-{instance}" not in podman.containers()
+    platform.until(lambda: not monitors(instance), 5)
 
 
 def test_an_engine_that_is_away_holds_up_no_end(platform: Platform, podman: Service, host: Machine) -> None:

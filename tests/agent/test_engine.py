@@ -5,6 +5,7 @@ import errno
 import re
 import tempfile
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler
@@ -14,11 +15,20 @@ from typing import Any
 
 import pytest
 
-from cluster.agent import engine, offers
+from cluster.agent import container, engine, offers, workload
 from cluster.agent.agent import FIRST_LOOK_S
 from cluster.agent.container import Container
 from cluster.agent.container_spec import device_nodes, read_container
-from cluster.agent.engine import EngineAway, EngineFault, candidates, is_choice, open_engine, tagged
+from cluster.agent.engine import (
+    EngineAway,
+    EngineFault,
+    NewContainer,
+    candidates,
+    is_choice,
+    limits_of,
+    open_engine,
+    tagged,
+)
 from cluster.agent.offers import Offers
 from cluster.agent.options import arguments
 from cluster.agent.orders import BadSpec, read_spec
@@ -156,12 +166,24 @@ def test_an_engine_that_hangs_holds_up_the_first_report_and_plain_tasks_little_a
     with hanging() as (address, back):
         machine.start("--engine", address)
         assert platform.phase(plain, "gone", FIRST_LOOK_S + 8)["exit_code"] == 0
-        assert platform.reports[0]["offers"] == ["process"]
+        assert platform.reports[0]["offers"][0] == "process"
+        assert "container" not in platform.reports[0]["offers"]
         assert platform.seen(boxed) is None
         back.set()
         report = platform.phase(boxed, "gone")
         assert report["detail"].startswith("The image a:1 cannot be had")
         assert "container" in platform.reports[-1]["offers"]
+
+
+@pytest.mark.parametrize(("cpus", "quota"), [(0.0, None), (0.001, 1000), (0.5, 50_000)])
+def test_a_container_gets_as_little_of_the_processors_as_the_kernel_takes(
+    cpus: float, quota: int | None
+) -> None:
+    texts: dict[str, Any] = dict.fromkeys(("name", "image", "work_dir", "user"), "a")
+    parts: dict[str, Any] = dict.fromkeys(("argv", "mounts", "gpus", "devices"), ())
+    limits: dict[str, Any] = {**dict.fromkeys(("memory_mib", "shm_mib", "pids"), 0), "cpus": cpus}
+    wanted = NewContainer(**texts, **parts, **limits, labels={}, env={}, network="none", read_only=False)
+    assert limits_of(wanted).get("cpu_quota") == quota
 
 
 def test_an_engine_that_hangs_is_away(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -171,6 +193,22 @@ def test_an_engine_that_hangs_is_away(monkeypatch: pytest.MonkeyPatch) -> None:
         assert (found.looked, found.refresh(), found.looked, found.engine) == (False, False, True, None)
         back.set()
         assert (found.refresh(), found.engine) == (True, address)
+
+
+def test_an_engine_that_hangs_leaves_the_processes_most_of_their_grace(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(container, "REMOVE_S", 0.2)
+    with hanging() as (address, _back):
+        wanted = {"image": "a:1", "engine": address, "registry": None, "pull_timeout_s": 5}
+        boxed = Container(str(tmp_path), spec("true", exit_command="true", grace_s=0.9, container=wanted))
+        boxed.engine = engine.open_engine(address, 3)
+        boxed.asked = True
+        began = time.monotonic()
+        assert not boxed.run_exit_command()
+        assert time.monotonic() - began < 0.6  # of 0.9
+        assert boxed.clear() == {}
+        assert time.monotonic() - began < 1.5  # the agent removes it
 
 
 class Pulls:
@@ -199,18 +237,18 @@ class Pulls:
 def test_a_pull_on_a_full_disk_goes_on_and_says_what_the_engine_says(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fault: Exception | None, said: str
 ) -> None:
-    def full(_container: Container) -> str:
+    def full(_folder: str) -> int:
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    monkeypatch.setattr(Container, "_log", full)
+    monkeypatch.setattr(workload, "open_log", full)
     monkeypatch.setattr(engine, "open_engine", lambda address: Pulls(fault))
     wanted = {"image": "a:1", "engine": PODMAN, "registry": None, "pull_timeout_s": 5}
-    workload = Container(str(tmp_path), spec("true", container=wanted))
+    boxed = Container(str(tmp_path), spec("true", container=wanted))
     if not said:
-        workload.prepare(lambda: False)
+        boxed.prepare(lambda: False)
         return
     with pytest.raises(CannotStart) as caught:
-        workload.prepare(lambda: False)
+        boxed.prepare(lambda: False)
     assert (str(caught.value), caught.value.cause) == (said, "image")
 
 

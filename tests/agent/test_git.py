@@ -287,3 +287,14 @@ def test_a_member_that_follows_runs_the_commit_that_it_is_told(platform: Platfor
     platform.want(instance, spec("", code={**code, "commit": chosen}))
     assert platform.phase(instance, "gone")["commit"] == chosen
     assert b"first" in platform.log_has(instance, b"first\n")
+
+
+def test_a_member_that_waits_in_vain_for_the_commit_says_whose_fault_that_is(
+    platform: Platform, git_host: GitHost
+) -> None:
+    instance = new_id()
+    code = {"kind": "git", "url": git_host.project("vision/slow").url, "follow": True}
+    platform.want(instance, spec("", code=code, prepare_s=0.5))
+    gone = platform.phase(instance, "gone")
+    said = "The first member of the gang did not say in time which commit it runs."
+    assert (gone["cause"], gone["detail"], gone["exit_code"]) == ("waited", said, None)

@@ -8,7 +8,6 @@ import ssl
 import stat
 import subprocess
 import sys
-import tempfile
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from ipaddress import ip_address
@@ -21,10 +20,9 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
-from cluster.agent import users
 from cluster.agent.options import arguments, complete, is_clear
 from cluster.agent.workload import hand_over
-from tests.agent.conftest import ROOT, Machine, marked, new_id, spec, stand_in
+from tests.agent.conftest import ROOT, Machine, new_id, spec
 from tests.agent.platform import JOIN, Platform
 
 AS_ROOT = ["--task-user", "root"] if os.geteuid() == 0 else []
@@ -239,64 +237,42 @@ def test_the_line_goes_before_the_environment_and_that_before_how_it_joined(
     )
 
 
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        ('{"processes": 5}', "processes in {file} has to be a text in quotes, and is 5."),
+        (
+            '{"url": ["https://t.example"]}',
+            'url in {file} has to be a text in quotes, and is ["https://t.example"].',
+        ),
+        ('{"task_user": true}', "task_user in {file} has to be a text in quotes, and is true."),
+        ('["url"]', "{file} is not an object in braces, with options and their values."),
+        (
+            '{"processes": "maybe"}',
+            "TAIJI_AGENT_PROCESSES (or processes in options.json) is yes or no, not 'maybe'.",
+        ),
+        ('{"engine": "rkt"}', "'rkt' is not auto, none, podman, docker"),
+        ('{"devices": "infiniband"}', "'infiniband' is not the path of a device, such as /dev/infiniband."),
+        ("{", "{file} cannot be read: "),
+    ],
+)
+def test_options_of_another_kind_are_named_with_the_way_out(tmp_path: Path, content: str, said: str) -> None:
+    file = tmp_path / "options.json"
+    file.write_text(content)
+    url = [] if "url" in content else ["--url", "http://127.0.0.1:1"]
+    found = taiji_agent("run", "--state", str(tmp_path), "--storage", "/", *url)
+    assert found.returncode == 1
+    assert found.stderr.startswith(said.format(file=file)), found.stderr
+    assert len(found.stderr.splitlines()) == 1
+    if "{file}" in said and content != "{":
+        assert "join again: taiji-agent join URL" in found.stderr
+
+
 @pytest.mark.parametrize("engine", ["docker:relative", "rkt", "rkt:/x", ""])
 def test_what_is_no_engine_is_refused(engine: str, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit):
         arguments().parse_args(["run", "--engine", engine])
     assert "is not auto, none, podman, docker" in capsys.readouterr().err
-
-
-def test_root_has_to_say_who_tasks_run_as(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(os, "geteuid", lambda: 0)
-    with pytest.raises(users.NoSuchUser, match=r"Tasks would run as root: .* --task-user root"):
-        users.resolve(None)
-    assert users.resolve("root") == ""
-    assert users.resolve("4242:17") == "4242:17"
-    with pytest.raises(users.NoSuchUser, match="There is no user nobody-of-that-name"):
-        users.resolve("nobody-of-that-name")
-
-
-def test_another_user_runs_tasks_only_as_himself(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(os, "geteuid", lambda: 4242)
-    assert users.resolve(None) == ""
-    with pytest.raises(users.NoSuchUser, match="Only an agent that is root"):
-        users.resolve("17:17")
-
-
-@pytest.fixture
-def open_machine() -> Iterator[Machine]:
-    """Return a host whose storage others can get at, unlike what pytest makes."""
-    with tempfile.TemporaryDirectory() as folder:
-        Path(folder).chmod(0o711)
-        with stand_in(Path(folder)) as machine:
-            yield machine
-
-
-@pytest.mark.skipif(os.geteuid() != 0, reason="only root can run tasks as somebody else")
-def test_a_plain_process_runs_as_the_user_of_tasks(open_machine: Machine) -> None:
-    platform, instance = open_machine.platform, new_id()
-    open_machine.start("--task-user", "4242:4243")
-    command = 'id; touch here "$TAIJI_TASK_DIR/there"; echo again >>/dev/stderr; pwd; grep NoNewPrivs /proc/self/status'
-    platform.want(instance, spec(command))
-    report = platform.phase(instance, "gone")
-    log = platform.log_has(instance, b"NoNewPrivs").decode()
-    assert (report["exit_code"], report["by_itself"]) == (0, True)
-    assert re.match(r"uid=4242 gid=4243( groups=4243)?\nagain\n", log)
-    assert log.endswith(f"{open_machine.folder(instance)}/work\nNoNewPrivs:\t1\n")
-    assert (open_machine.storage / "ads/task-1/there").stat().st_uid == 4242
-
-
-@pytest.mark.skipif(os.geteuid() != 0, reason="only root can run tasks as somebody else")
-def test_a_process_of_another_user_ends_as_ordered(open_machine: Machine) -> None:
-    platform, instance = open_machine.platform, new_id()
-    open_machine.start("--task-user", "4242:4243")
-    loop = "while :; do sleep 0.05; done"
-    platform.want(instance, spec(f"setsid sleep 4242 & echo up; {loop}", exit_command="id -u", grace_s=5.0))
-    platform.log_has(instance, b"up")
-    platform.stop(instance)
-    assert platform.phase(instance, "gone")["exit_signal"] == 15
-    assert platform.log_has(instance, b"4242").startswith(b"up\n4242\n")
-    assert marked(instance) == []
 
 
 @pytest.fixture(scope="module")

@@ -28,15 +28,26 @@ def test_a_list_is_read_whatever_is_in_the_specs_of_its_orders() -> None:
         None,
         [],
         {},
-        {"version": "1", "instances": None, "forget": []},
-        {"version": "1", "instances": [{"run": True}], "forget": []},
-        {"version": "1", "instances": [{"id": "../../etc", "run": True}], "forget": []},
-        {"version": "1", "instances": [], "forget": ["x"]},
+        {"version": "1", "now": 1.0, "instances": None, "forget": []},
+        {"version": "1", "now": 1.0, "instances": [{"run": True}], "forget": []},
+        {"version": "1", "now": 1.0, "instances": [{"id": "../../etc", "run": True}], "forget": []},
+        {"version": "1", "now": 1.0, "instances": [], "forget": ["x"]},
+        {"version": "1", "now": float("inf"), "instances": [], "forget": []},
+        {"version": "1", "now": 10**400, "instances": [], "forget": []},
     ],
 )
 def test_an_answer_that_is_no_list_of_orders_is_refused_whole(answer: object) -> None:
     with pytest.raises(ValueError, match=r"."):
         read_desired(answer)
+
+
+def test_what_the_platform_says_of_an_agent_may_be_absent() -> None:
+    answer = {"version": "1", "now": 1.0, "instances": [], "forget": []}
+    assert [read_desired(answer | more).notice for more in ({}, {"notice": None}, {"notice": "old"})] == [
+        "",
+        "",
+        "old",
+    ]
 
 
 def test_a_grace_is_never_longer_than_thirty_seconds() -> None:
@@ -54,6 +65,23 @@ def test_a_spec_that_lacks_a_part_says_which() -> None:
     del document["master_port"]
     with pytest.raises(BadSpec, match="lacks master_port"):
         read_spec(document)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"cards": [float("inf")]},
+        {"rank": float("inf")},
+        {"grace_s": float("nan")},
+        {"limits": {"cpus": float("inf")}},
+        {"container": {"image": "a:1", "cpus": float("inf")}},
+        {"container": {"image": "a:1", "pids": float("inf")}},
+        {"code": {"kind": "upload", "digest": "0" * 64, "files": float("inf"), "bytes": 1}},
+    ],
+)
+def test_a_number_without_end_harms_only_the_order_that_says_it(changes: dict[str, object]) -> None:
+    with pytest.raises(BadSpec, match="cannot be read"):
+        read_spec(spec("true", **changes))
 
 
 def test_a_wrong_value_of_the_environment_is_not_repeated() -> None:

@@ -8,6 +8,7 @@ import pytest
 
 from cluster.agent.__main__ import lock
 from cluster.agent.options import arguments
+from cluster.agent.protocol import PROTOCOL
 from tests.agent.conftest import Machine, new_id, spec
 
 
@@ -15,7 +16,7 @@ def test_a_new_host_registers_once_and_keeps_its_token_to_itself(machine: Machin
     platform = machine.platform
     machine.start("--region", "SZ")
     platform.until(lambda: platform.reports)
-    asked = {"name": "h1", "region": "SZ", "address": "127.0.0.1", "protocol": 1}
+    asked = {"name": "h1", "region": "SZ", "address": "127.0.0.1", "protocol": PROTOCOL}
     assert platform.registered == [asked]
     assert stat.S_IMODE((machine.state / "host.json").stat().st_mode) == 0o600
     machine.end()
@@ -38,7 +39,12 @@ def test_a_report_has_the_cards_and_a_number_that_only_grows(machine: Machine) -
     assert len(set(platform.received)) == len(platform.received)  # none was given twice, taken or not
     assert len({report["boot"] for report in platform.reports}) == 1
     first = platform.reports[0]
-    assert (first["protocol"], first["have"], first["wait_s"], first["offers"]) == (1, "", 0, ["process"])
+    assert (first["protocol"], first["have"], first["wait_s"], first["offers"][0]) == (
+        PROTOCOL,
+        "",
+        0,
+        "process",
+    )
     assert [(card["index"], card["gpu_type"], card["uuid"]) for card in first["cards"]] == [
         (index, "P40", "") for index in range(8)
     ]
@@ -112,7 +118,7 @@ def test_a_token_that_is_refused_is_replaced_once_the_name_is_free(machine: Mach
     ("options", "sentence"),
     [
         (["--url", "platform:8000"], "'platform:8000' is not an address such as https://taiji.example.com"),
-        (["--simulate", "P40"], "'P40' is not of the form TYPE:N, such as P40:8"),
+        (["--simulate", "P40"], "'P40' is not of the form TYPE:N, such as P40:8, with N from 1 to 1024"),
     ],
 )
 def test_a_wrong_option_is_answered_with_a_sentence(

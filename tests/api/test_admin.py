@@ -1,5 +1,6 @@
 """The admin: what operators may change, and what nobody may delete."""
 
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -7,6 +8,7 @@ from django.contrib.admin.models import LogEntry
 from django.test import Client
 from django.urls import reverse
 from django.utils import timezone
+from pytest_django import Settings
 
 from cluster.models import Card, GpuType, Host, Instance, Region
 from jobs.materials import Code, Dataset, Upload
@@ -69,6 +71,20 @@ def test_nothing_that_is_in_use_goes_by_delete_selected(root: Client, model: Any
     root.post(_url(model, "changelist"), form)
     assert sorted(model.objects.values_list("pk", flat=True)) == sorted(rows)
     assert Instance.objects.count() == 1
+
+
+@pytest.mark.parametrize("model", [Code, Dataset])
+def test_operators_remove_known_code_and_data_that_no_task_needs(
+    root: Client, model: Any, settings: Settings
+) -> None:
+    form = {"action": "remove_unneeded", "_selected_action": [model.objects.get().pk]}
+    page = root.post(_url(model, "changelist"), form, follow=True).content.decode()
+    assert "Removed: 0. Kept: 1, which" in page
+    ended = timezone.now() - timedelta(days=settings.UPLOAD_KEEP_DAYS + 1)
+    Task.objects.update(state="succeeded", ended_at=ended)
+    page = root.post(_url(model, "changelist"), form, follow=True).content.decode()
+    assert "Removed: 1." in page
+    assert not model.objects.exists()
 
 
 def test_code_shows_where_it_lies_and_that_it_has_a_secret(root: Client) -> None:

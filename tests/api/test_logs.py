@@ -148,3 +148,27 @@ def test_a_log_that_was_removed_says_when(ann: Caller, task: Task) -> None:
     assert ann.get(f"tasks/{task.pk}/log/", attempt=1).content == b"first\n"
     hosts = ann.get(f"tasks/{task.pk}/").json()["attempts"][1]["hosts"]
     assert hosts[0]["log_removed_at"].startswith("2026-05-04")
+
+
+def test_so_many_bytes_at_most_are_sent(ann: Caller, task: Task) -> None:
+    response = ann.get(f"tasks/{task.pk}/log/", offset=2, limit=3)
+    assert (response.content, response["X-Log-End"]) == (b"234", "20")
+    assert ann.get(f"tasks/{task.pk}/log/", offset=20, limit=3).content == b""
+
+
+def test_a_log_is_searched_without_being_sent(ann: Caller, task: Task) -> None:
+    answer = ann.get(f"tasks/{task.pk}/log/search/", q="SCRIPT").json()
+    assert answer == {"hits": [{"offset": 0, "line": "0123456789\ufffd<script>"}], "next": None}
+    assert ann.get(f"tasks/{task.pk}/log/search/", q="first", attempt=1).json()["hits"][0]["offset"] == 0
+    assert ann.get(f"tasks/{task.pk}/log/search/", q="first").json() == {"hits": [], "next": None}
+
+
+@pytest.mark.parametrize("words", ["", "x" * 201])
+def test_a_search_for_nothing_or_for_too_much_is_refused(ann: Caller, task: Task, words: str) -> None:
+    response = ann.get(f"tasks/{task.pk}/log/search/", q=words)
+    assert response.status_code == 400
+    assert errors(response) == {"q": "length"}
+
+
+def test_the_log_of_others_cannot_be_searched(outsider: Caller, task: Task) -> None:
+    assert outsider.get(f"tasks/{task.pk}/log/search/", q="x").status_code == 404

@@ -9,7 +9,7 @@ from drf_spectacular.generators import SchemaGenerator
 from drf_spectacular.validation import validate_schema
 from jsonschema import Draft202012Validator  # type: ignore[import-untyped]
 
-from jobs.api import shapes
+from jobs.api import shapes, verdicts
 from jobs.fields import FIELDS
 from tests.api.conftest import Caller, doc, run
 from tests.world import World
@@ -54,7 +54,7 @@ def test_answers_are_what_the_schema_says(ann: Caller, world: World) -> None:
         (ann.get(f"tasks/{task_id}/").json(), shapes.DETAIL),
         (ann.get(f"tasks/{task.pk}/").json(), shapes.DETAIL),
         (ann.get("tasks/").json(), shapes.page_of(shapes.TASK)),
-        (ann.post("tasks/preview/", doc()).json(), shapes.PREVIEW),
+        (ann.post("tasks/preview/?alternatives=1", doc()).json(), verdicts.VERDICT),
         (ann.get("free-cards/").json(), shapes.list_of(shapes.FREE_CARDS)),
         (ann.get("hosts/").json(), shapes.page_of(shapes.HOST)),
         (ann.get("quotas/").json(), shapes.list_of(shapes.QUOTA)),

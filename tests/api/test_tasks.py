@@ -107,7 +107,8 @@ def test_a_key_too_long_is_refused(ann: Caller) -> None:
 
 def test_a_preview_says_what_would_be_and_makes_nothing(ann: Caller) -> None:
     said = ann.post("tasks/preview/", doc()).json()
-    assert set(said) == {"verdict", "reason", "evicts", "position", "estimated_start", "estimate_basis"}
+    assert {"verdict", "reason", "evicts", "position", "estimated_start"} <= set(said)
+    assert (said["verdict"], said["alternatives"]) == ("starts", [])
     assert said["verdict"] == "starts"
     assert ann.post("tasks/preview/", doc(host_gpu_num=9)).json()["verdict"] == "never"
     assert ann.post("tasks/preview/", doc(keep_alive=1)).status_code == 400
@@ -146,6 +147,14 @@ def test_the_list_shows_what_the_caller_may_see_newest_first(
         ({"business": "ads"}, ["b", "a"]),
         ({"business": "search"}, []),
         ({"business": "ads", "state": "running", "user": "bob", "class": "elastic"}, ["b"]),
+        ({"business": "ads,nlp"}, ["c", "b", "a"]),
+        ({"state": "over"}, ["c"]),
+        ({"q": "C"}, ["c"]),
+        ({"gpu_type": "p40"}, ["c", "b", "a"]),
+        ({"submitted_from": "today", "submitted_to": "today"}, ["c", "b", "a"]),
+        ({"submitted_to": "7d"}, []),
+        ({"sort": "oldest"}, ["a", "b", "c"]),
+        ({"sort": "waiting_longest"}, ["a"]),
         ({}, ["c", "b", "a"]),
     ],
 )
@@ -156,6 +165,42 @@ def test_the_list_is_filtered(ann: Caller, world: World, query: dict[str, str], 
     world.task("nlp", "bob", task_flag="c", state="failed")
     world.task("search", "zoe", task_flag="d")
     assert [row["task_flag"] for row in ann.get("tasks/", **query).json()["results"]] == names
+
+
+@pytest.mark.parametrize(
+    ("query", "field"),
+    [
+        ({"state": "odd"}, "state"),
+        ({"gpu_type": "odd"}, "gpu_type"),
+        ({"region": "odd"}, "region"),
+        ({"reason": "odd"}, "reason"),
+        ({"submitted_from": "2030-02-31"}, "submitted_from"),
+        ({"ended_from": "soon"}, "ended_from"),
+        ({"sort": "odd"}, "sort"),
+        ({"sort": "ended_last", "state": "running"}, "sort"),
+        ({"cursor": "odd"}, "cursor"),
+        ({"cursor": "7", "sort": "ended_last"}, "cursor"),
+        ({"q": "\x00"}, "q"),
+    ],
+)
+def test_a_filter_that_means_nothing_is_refused_by_its_name(
+    query: dict[str, str], field: str, ann: Caller
+) -> None:
+    answer = ann.get("tasks/", **query)
+    assert answer.status_code == 400
+    assert [fault["field"] for fault in answer.json()["errors"]] == [field]
+
+
+def test_pages_in_the_order_of_ends_follow_each_other(ann: Caller, world: World) -> None:
+    now = timezone.now()
+    ends = [3, 1, 2, 1]
+    ids = [world.task(state="failed", ended_at=now - timedelta(hours=end)).pk for end in ends]
+    world.task()
+    answer = ann.get("tasks/", limit=2, sort="ended_last").json()
+    seen = [row["id"] for row in answer["results"]]
+    answer = ann.get(answer["next"].removeprefix("http://testserver/api/v1/")).json()
+    assert answer["next"] is None
+    assert [*seen, *(row["id"] for row in answer["results"])] == [ids[3], ids[1], ids[2], ids[0]]
 
 
 def test_pages_follow_each_other_and_keep_the_filter(ann: Caller, world: World) -> None:
@@ -176,7 +221,7 @@ def test_a_list_costs_the_same_few_queries_however_long(
 ) -> None:
     for _number in range(20):
         world.task()
-    with django_assert_num_queries(4):
+    with django_assert_num_queries(5):
         assert len(ann.get("tasks/").json()["results"]) == 20
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import httpx
 import pytest
 from django.utils import timezone
 from pytest_django import Settings
@@ -229,3 +230,19 @@ def test_the_client_says_why_an_upload_was_not_taken(calls: Any, tmp_path: Path,
         send(calls.client, "ads", made)
     with pytest.raises(NotTaken, match="a business of yours"):
         send(calls.client, "search", made)
+
+
+def test_the_client_comes_again_where_too_much_is_uploaded_at_once(tmp_path: Path) -> None:
+    (tmp_path / "project").mkdir()
+    made = pack(tmp_path / "project", tmp_path)
+    puts: list[bytes] = []
+
+    def answer(request: httpx.Request) -> httpx.Response:
+        if request.method == "HEAD":
+            return httpx.Response(404)
+        puts.append(request.read())
+        return httpx.Response(429, headers={"Retry-After": "0"}) if len(puts) < 3 else httpx.Response(201)
+
+    with httpx.Client(transport=httpx.MockTransport(answer), base_url="http://platform/") as calls:
+        assert send(calls, "ads", made)
+    assert puts == [made.file.read_bytes()] * 3

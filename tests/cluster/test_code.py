@@ -29,7 +29,8 @@ def agent(world: World) -> Agent:
 
 def keep(archive: bytes) -> None:
     digest = hashlib.sha256(archive).hexdigest()
-    bundles.keep(digest, io.BytesIO(archive).read, len(archive))
+    with bundles.received(digest, io.BytesIO(archive).read, len(archive)) as came:
+        came.keep()
 
 
 def get(agent: Agent | None, digest: str) -> tuple[int, bytes, list[bytes]]:
@@ -78,12 +79,19 @@ def test_code_that_no_live_instance_of_the_host_needs_is_not_handed_out(agent: A
     wants(world.host("h2", 1))
     assert get(agent, DIGEST)[0] == 404  # another host's
     gone = wants(agent.host)
-    Instance.objects.filter(pk=gone.pk).update(wanted=False)  # on its way out
-    assert get(agent, DIGEST)[0] == 404
-    Instance.objects.filter(pk=gone.pk).update(phase="gone", wanted=True)
+    Instance.objects.filter(pk=gone.pk).update(phase="gone")
     assert get(agent, DIGEST)[0] == 404
     assert get(None, DIGEST)[0] == 401
     assert get(agent, "..%2f..%2fsecrets.json")[0] == 404
+
+
+@pytest.mark.django_db(transaction=True)
+def test_an_instance_that_is_to_end_still_gets_its_code_so_that_its_end_is_no_fault_of_the_code(
+    agent: Agent,
+) -> None:
+    keep(ARCHIVE)
+    Instance.objects.filter(pk=wants(agent.host).pk).update(wanted=False)
+    assert get(agent, DIGEST)[0] == 200
 
 
 @pytest.mark.django_db(transaction=True)
@@ -94,10 +102,18 @@ def test_code_that_was_removed_is_told_to_be_gone(agent: Agent) -> None:
 
 
 def test_drafts_are_never_taken_for_code_and_a_failed_one_leaves_nothing(settings: Settings) -> None:
-    with pytest.raises(bundles.WrongDigest):
-        bundles.keep("0" * 64, io.BytesIO(ARCHIVE).read, 10**6)
-    with pytest.raises(bundles.TooLarge):
-        bundles.keep(DIGEST, io.BytesIO(ARCHIVE).read, len(ARCHIVE) - 1)
+    with (
+        pytest.raises(bundles.WrongDigest),
+        bundles.received("0" * 64, io.BytesIO(ARCHIVE).read, 10**6),
+    ):
+        pytest.fail("it was taken")
+    with (
+        pytest.raises(bundles.TooLarge),
+        bundles.received(DIGEST, io.BytesIO(ARCHIVE).read, len(ARCHIVE) - 1),
+    ):
+        pytest.fail("it was taken")
+    with bundles.received(DIGEST, io.BytesIO(ARCHIVE).read, len(ARCHIVE)):
+        pass  # nobody says that it is to be kept
     assert not list(settings.CODE_DIR.rglob("*.*"))
     with pytest.raises(ValueError, match="no digest"):
         bundles.path_of("../x")

@@ -1,6 +1,7 @@
 """News: what is published is told to who listens, and Redis may come and go."""
 
 import asyncio
+import socket
 import tempfile
 import time
 from collections.abc import Coroutine
@@ -122,6 +123,24 @@ def test_without_redis_there_are_only_time_outs(settings: Settings) -> None:
     run(story())
 
 
+def test_a_redis_that_does_not_answer_holds_up_one_who_has_news_and_not_all_of_them(
+    settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(hints, "_spared_until", 0.0)
+    with tempfile.TemporaryDirectory(dir="/tmp") as folder, socket.socket(socket.AF_UNIX) as stopped:
+        stopped.bind(path := f"{folder}/redis.sock")
+        stopped.listen()
+        settings.REDIS_URL = f"unix://{path}"
+        hints._redis.cache_clear()
+        started = time.monotonic()
+        for _ in range(4):
+            hints._publish(("cards",))
+            hints._wake_pass()
+            hints.pass_begins()
+        assert 0.9 < time.monotonic() - started < 3
+    hints._redis.cache_clear()
+
+
 @pytest.mark.parametrize("how", ["stopped", "killed"])
 def test_when_redis_is_back_everybody_looks_once_and_news_flow_again(settings: Settings, how: str) -> None:
     async def story(folder: Path) -> None:
@@ -161,5 +180,42 @@ def test_published_topics_reach_the_hub_as_the_product_publishes_them(valkey: st
             await subscribed(listener)
             await asyncio.to_thread(hints._publish, ("host.3", "cards", "host.4", "host.3"))
             assert await listener.changed(5) == {"host.3", "cards"}
+
+    run(story())
+
+
+def test_who_read_before_he_listens_is_told_of_what_came_since_his_mark(valkey: str) -> None:
+    async def story() -> None:
+        unheard = hub.mark()
+        async with hub.listen("cards") as listener:
+            await subscribed(listener)
+            before = hub.mark()
+            publish(valkey, "host.1")
+            assert await listener.changed(0.3) == set()
+            after = hub.mark()
+            for mark, told in ((unheard, True), (before, True), (after, False)):
+                async with hub.listen("host.1", read_after=mark) as other:
+                    assert bool(await other.changed(0.05)) is told
+            async with hub.listen("host.2", read_after=before) as other:
+                assert await other.changed(0.05) == set()
+
+    run(story())
+
+
+def test_a_mark_from_before_a_gap_in_the_news_counts_for_nothing(
+    valkey: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(hub, "MOST_REMEMBERED", 2)
+
+    async def story() -> None:
+        async with hub.listen("cards") as listener:
+            await subscribed(listener)
+            mark = hub.mark()
+            publish(valkey, "a", "b", "c", "cards")
+            await listener.changed(5)
+            async with hub.listen("quiet", read_after=mark) as other:
+                assert await other.changed(0.05) == {"quiet"}
+            async with hub.listen("quiet", read_after=hub.mark()) as other:
+                assert await other.changed(0.05) == set()
 
     run(story())

@@ -205,3 +205,51 @@ def test_without_a_valid_token_nothing_is_appended(agent: Agent) -> None:
     pk = words.launch(agent.host)
     agent.headers = {"authorization": "Bearer wrong"}
     assert put(agent, pk, b"x").status_code == 401
+
+
+def test_words_are_found_with_the_place_of_their_line() -> None:
+    logs.append(PK, 0, b"one\nTwo words\nthree\nwords and words again\n")
+    assert logs.find(PK, b"WORDS", 0) == ([(4, b"Two words"), (20, b"words and words again")], None)
+    assert logs.find(PK, b"words", 15) == ([(20, b"words and words again")], None)
+    assert logs.find(PK, b"missing", 0) == ([], None)
+    assert logs.find(uuid.UUID(int=8), b"words", 0) == ([], None)
+
+
+def test_a_search_finds_so_many_lines_at_most_and_goes_on_behind_them() -> None:
+    logs.append(PK, 0, b"".join(b"line %d\n" % number for number in range(10)))
+    first, further = logs.find(PK, b"line", 0, most=4)
+    assert [line for _place, line in first] == [b"line 0", b"line 1", b"line 2", b"line 3"]
+    assert further is not None
+    second, further = logs.find(PK, b"line", further, most=100)
+    assert [line for _place, line in second] == [b"line %d" % number for number in range(4, 10)]
+    assert further is None
+
+
+@pytest.mark.parametrize("chunk", [1, 7, 10, 64])
+def test_words_are_found_once_wherever_the_pieces_of_reading_end(
+    chunk: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lines = [b"needle %d %s" % (number, b"x" * (number * 3 % 11)) for number in range(40)]
+    logs.append(PK, 0, b"\n".join(lines))
+    monkeypatch.setattr(logs, "CHUNK", chunk)
+    found, further = logs.find(PK, b"needle", 0)
+    assert [line for _place, line in found] == lines
+    assert further is None
+    data, _end = logs.read(PK, 0, 10_000)
+    assert all(data[place:].startswith(line) for place, line in found)
+
+
+def test_a_search_reads_so_much_at_most_and_says_where_it_stopped(monkeypatch: pytest.MonkeyPatch) -> None:
+    logs.append(PK, 0, b"x" * 5000 + b"\nneedle\n")
+    monkeypatch.setattr(logs, "CHUNK", 1000)
+    assert logs.find(PK, b"needle", 0, scan=1000) == ([], 1000)
+    assert logs.find(PK, b"needle", 1000, scan=10_000) == ([(5001, b"needle")], None)
+
+
+def test_of_a_very_long_line_only_what_stands_around_the_words_is_given() -> None:
+    logs.append(PK, 0, b"a" * 600_000 + b" needle " + b"b" * 1000 + b"\n")
+    ((place, line),), further = logs.find(PK, b"needle", 0)
+    assert 0 < place < 600_000
+    assert len(line) <= 2 * logs.EXCERPT + 6
+    assert b"needle" in line
+    assert further is None

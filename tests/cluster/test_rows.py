@@ -30,6 +30,7 @@ def test_texts_lists_nulls_and_dates_are_written_as_they_are(world: World) -> No
             "agent_boot": "",
             "clock_offset_s": 0.5,
             "agent_seq": 2**40,
+            "cleared_faults": [],
         },
     )
     found = Host.objects.order_by("pk").values_list("name", "address", "offers", "lost_since")

@@ -99,6 +99,22 @@ def test_news_of_another_host_does_not_answer(agent: Agent, world: World, valkey
     async_to_sync(story)()
 
 
+def test_who_waits_with_a_token_that_is_reset_is_told_nothing_more(
+    agent: Agent, valkey: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its host's next agent may have registered by then, and would be told to start the same."""
+    have = agent.sync()["version"]
+
+    async def story() -> None:
+        waiting = asyncio.create_task(agent.async_sync(status=409, have=have, wait_s=LONG_S))
+        await asyncio.sleep(0.5)
+        await Host.objects.filter(pk=agent.host.pk).aupdate(token_hash="")
+        await sync_to_async(launch)(agent.host, 3)
+        await waiting
+
+    async_to_sync(story)()
+
+
 def test_what_happens_between_the_report_and_the_wait_is_not_lost(
     agent: Agent, valkey: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -85,12 +85,18 @@ class House:
             passes.run(wait_s=0)
         connection.close()
 
-    def host(self, name: str, cards: int = 2, **more: str) -> "RealHost":
-        """Start an agent with so many simulated P40 and further options; wait until the platform knows them."""
+    def host(
+        self, name: str, cards: int = 2, *, env: dict[str, str] | None = None, **more: str
+    ) -> "RealHost":
+        """Start an agent with so many simulated P40 and further options; wait until the platform knows them.
+
+        A blank option is left out: `simulate=""` has it ask NVML.
+        """
         options = {"name": name, "region": "SZ", "simulate": f"P40:{cards}"} | more
         host = RealHost(
-            self, name, {f"--{option.replace('_', '-')}": value for option, value in options.items()}
+            self, name, {f"--{option.replace('_', '-')}": value for option, value in options.items() if value}
         )
+        host.env = env or {}
         self.hosts.append(host)
         host.start()
         self.until(lambda: host.row and host.row.cards.count() == cards)
@@ -174,6 +180,7 @@ class RealHost:
         }
         self._command = [sys.executable, "-m", "cluster.agent", "run"]
         self._command += [part for option in (given | options).items() for part in option]
+        self.env: dict[str, str] = {}  # besides the test's own
         self.agent: subprocess.Popen[bytes] | None = None
 
     @property
@@ -184,7 +191,7 @@ class RealHost:
     def start(self, *more: str) -> None:
         """Start its agent."""
         with self.words.open("ab") as words:
-            env = {**os.environ, "LANG": "C"}
+            env = {**os.environ, "LANG": "C", **self.env}
             self.agent = subprocess.Popen([*self._command, *more], cwd=ROOT, stderr=words, env=env)
 
     def end(self, number: int = signal.SIGTERM) -> int:

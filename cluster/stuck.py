@@ -1,0 +1,20 @@
+"""What was told to end long ago and does not: its cards stay with it, and operators have to hear of it."""
+
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+
+from cluster import host_events
+from cluster.agent.orders import GRACE_S_AT_MOST
+from cluster.models import Instance
+
+STUCK_AFTER = timedelta(seconds=2 * GRACE_S_AT_MOST)  # KILL came long before
+
+
+def note(now: datetime) -> Sequence[str]:
+    """Write an event for each host that is heard and has such instances; return their labels, in order."""
+    told = Instance.objects.exclude(phase=Instance.Phase.GONE).filter(wanted=False)
+    stuck = told.filter(stop_asked_at__lt=now - STUCK_AFTER, host__lost_since=None).order_by("label", "pk")
+    found = list(stuck.values_list("host", "label"))
+    for host, label in found:
+        host_events.note_once(host, "will_not_die", {"label": label}, now)
+    return [label for _, label in found]

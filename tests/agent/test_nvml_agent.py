@@ -1,0 +1,406 @@
+"""A real agent on a host whose driver a test has in its hand: cards that break, hang, are divided or used by others."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cluster.agent import processes
+from tests.agent import engines
+from tests.agent.conftest import Machine, marked, new_id, spec
+from tests.agent.nvml import Nvml
+from tests.agent.platform import Platform
+
+EVERY = ("--cards-every", "0.1")
+LOOP = "while :; do sleep 0.05; done"
+
+
+@pytest.fixture
+def nvml(tmp_path: Path) -> Nvml:
+    """Return the driver of a host with eight V100."""
+    nvml = Nvml(tmp_path / "nvml")
+    nvml.gpus(*["Tesla V100-SXM2-32GB"] * 8)
+    return nvml
+
+
+@pytest.fixture
+def machine(machine: Machine) -> Machine:
+    """Return a host that asks NVML."""
+    machine.simulate = ""
+    return machine
+
+
+def start(machine: Machine, nvml: Nvml, *more: str, **environment: str) -> Platform:
+    """Start the agent, again; return its platform once that has a report of it."""
+    before = len(machine.platform.reports)
+    machine.start(*EVERY, *more, **nvml.environment, **environment)
+    machine.platform.until(lambda: len(machine.platform.reports) > before)
+    return machine.platform
+
+
+def cards(platform: Platform) -> dict[int, dict[str, Any]]:
+    """Return the cards of the last report by index."""
+    return {card["index"]: card for card in platform.reports[-1]["cards"]}
+
+
+def states(platform: Platform) -> dict[int, str]:
+    """Return their states."""
+    return {index: card["state"] for index, card in cards(platform).items()}
+
+
+def until(platform: Platform, wanted: dict[int, str], within_s: float = 8.0) -> None:
+    """Wait until cards have these states and all others are well."""
+    platform.until(
+        lambda: (
+            platform.reports
+            and (now := states(platform))
+            and {index: state for index, state in now.items() if state != "ok"} == wanted
+        ),
+        within_s,
+    )
+
+
+def measured(platform: Platform, minute: int) -> list[dict[str, Any]]:
+    """Have the platform's clock pass `minute`; return what is told of it."""
+    platform.clock = lambda: (minute + 1) * 60.0
+
+    def told() -> list[dict[str, Any]]:
+        platform.change()  # a report that was on its way is answered, and another one comes
+        time.sleep(0.1)
+        return [row for report in platform.reports for row in report["minutes"] if row["minute"] == minute]
+
+    found: list[dict[str, Any]] = platform.until(told)
+    return found
+
+
+@contextmanager
+def somebody(command: str = LOOP) -> Iterator[int]:
+    """Have a process that is no task's; give its pid."""
+    process = subprocess.Popen(["/bin/sh", "-c", command])
+    try:
+        yield process.pid
+    finally:
+        process.kill()
+        process.wait()
+
+
+# Faults
+
+
+def test_cards_that_fail_go_and_the_task_on_others_stays(machine: Machine, nvml: Nvml) -> None:
+    platform = start(machine, nvml)
+    task = new_id()
+    platform.want(task, spec(f"echo $CUDA_VISIBLE_DEVICES; {LOOP}", cards=[0, 1, 2, 3]))
+    platform.log_has(task, b"GPU-0,GPU-1,GPU-2,GPU-3\n")
+    nvml.set("5", use="!15")
+    nvml.xid(6, 79)
+    until(platform, {5: "broken", 6: "broken"})
+    assert (cards(platform)[5]["reason"], cards(platform)[6]["reason"]) == (
+        "NVML says: GPU is lost",
+        "Xid 79",
+    )
+    nvml.xid(2, 48)  # one that is in use
+    until(platform, {2: "broken", 5: "broken", 6: "broken"})
+    assert platform.phase(task, "running")
+    assert marked(task)
+
+
+def test_a_fault_that_operators_take_for_cured_is_forgotten_and_the_card_offered_again(
+    machine: Machine, nvml: Nvml
+) -> None:
+    platform = start(machine, nvml, "--cards-every", "60")
+    until(platform, {})
+    machine.end()
+    nvml.xid(3, 79)
+    platform = start(machine, nvml)  # an Xid of before nobody listened is not known
+    until(platform, {})
+    nvml.xid(3, 79)
+    until(platform, {3: "broken"})
+    machine.end()
+    platform = start(machine, nvml, "--cards-every", "60")
+    until(platform, {3: "broken"})
+    platform.cleared = [cards(platform)[3]["fault"]]
+    platform.change()
+    until(platform, {})  # at once, not at the next look
+
+
+def test_a_card_that_fails_with_a_task_is_reported_with_its_end(machine: Machine, nvml: Nvml) -> None:
+    platform = start(machine, nvml, "--cards-every", "60")
+    until(platform, {})
+    task = new_id()
+    platform.want(task, spec(f"echo 4 -1 79 >> {nvml.folder}/events; exit 1", cards=[4]))
+    platform.phase(task, "gone")
+    first = next(
+        report
+        for report in platform.reports
+        if any(one["id"] == task and one["phase"] == "gone" for one in report["instances"])
+    )
+    assert {card["index"]: card["reason"] for card in first["cards"] if card["state"] != "ok"} == {
+        4: "Xid 79"
+    }
+
+
+# A driver that is away
+
+
+def test_a_driver_that_hangs_holds_neither_reports_nor_tasks_nor_the_agent_s_end_up(
+    machine: Machine, nvml: Nvml
+) -> None:
+    platform = start(machine, nvml)
+    until(platform, {})
+    machine.end()
+    nvml.set(count="~")
+    started = time.monotonic()
+    platform = start(machine, nvml)
+    assert time.monotonic() - started < 8
+    assert set(states(platform).values()) == {"broken"}  # they are not gone: nobody knows
+    assert cards(platform)[0]["reason"] == "NVML has not answered since the agent was started"
+    task = new_id()
+    platform.want(task, spec("echo $CUDA_VISIBLE_DEVICES; exit 3", cards=[1]))
+    assert platform.phase(task, "gone")["exit_code"] == 3
+    platform.log_has(task, b"GPU-1\n")
+    assert machine.end() == 0
+
+
+def test_what_asks_nvml_is_started_anew_when_it_was_killed(machine: Machine, nvml: Nvml) -> None:
+    platform = start(machine, nvml)
+    until(platform, {})
+    (asking,) = _children(machine)
+    os.kill(asking, signal.SIGKILL)
+    platform.until(lambda: _children(machine) not in ([], [asking]))
+
+    def heard() -> bool:
+        nvml.xid(1, 79)  # what happens before the new one listens, nobody hears
+        return states(platform)[1] == "broken"
+
+    platform.until(heard)
+
+
+def _children(machine: Machine) -> list[int]:
+    """Return the processes that ask NVML for an agent."""
+    assert machine.agent is not None
+    pid = machine.agent.pid
+    everything = processes.table().values()
+    found = [process.pid for process in everything if process.parent == pid and not process.dead]
+    return [child for child in found if b"cluster.agent.nvml" in Path(f"/proc/{child}/cmdline").read_bytes()]
+
+
+def test_an_agent_that_is_killed_takes_what_asks_nvml_along(machine: Machine, nvml: Nvml) -> None:
+    platform = start(machine, nvml)
+    until(platform, {})
+    (asking,) = _children(machine)
+    machine.end(signal.SIGKILL)
+    platform.until(lambda: (left := processes.find(asking)) is None or left.dead)
+
+
+def test_a_host_whose_driver_is_being_upgraded_says_so_of_every_card(machine: Machine, nvml: Nvml) -> None:
+    platform = start(machine, nvml)
+    until(platform, {})
+    machine.end()
+    nvml.set(init="!18")
+    platform = start(machine, nvml)
+    until(platform, dict.fromkeys(range(8), "broken"))
+    assert cards(platform)[0]["reason"].startswith("The NVIDIA driver was changed")
+    nvml.set(init=None)
+    until(platform, {})
+
+
+# Slices and shares
+
+
+def test_a_task_on_a_slice_sees_that_slice_and_a_card_that_is_divided_anew_leaves_no_ghost(
+    machine: Machine, nvml: Nvml
+) -> None:
+    nvml.gpus("NVIDIA A100-SXM4-40GB")
+    nvml.slices(0, "3g.20gb", "1g.5gb")
+    platform = start(machine, nvml)
+    platform.until(lambda: {100, 101} == set(cards(platform)))
+    assert cards(platform)[101]["gpu_type"] == "A100-1g.5gb"
+    task = new_id()
+    platform.want(task, spec(f"echo $CUDA_VISIBLE_DEVICES $NVIDIA_VISIBLE_DEVICES; {LOOP}", cards=[101]))
+    platform.log_has(task, b"MIG-0-1 MIG-0-1\n")
+    nvml.slices(0)
+    platform.until(lambda: {0} == set(cards(platform)))
+    assert (cards(platform)[0]["uuid"], cards(platform)[0]["gpu_type"]) == ("GPU-0", "A100-SXM4-40GB")
+    late = new_id()
+    platform.want(late, spec("true", cards=[101]))  # ordered before the platform knew
+    assert platform.phase(late, "gone")["detail"] == "This host has no card 101."
+
+
+def test_shares_hold_a_task_to_its_part_and_are_not_offered_without_the_daemon(
+    machine: Machine, nvml: Nvml, tmp_path: Path
+) -> None:
+    nvml.gpus("NVIDIA A10", "NVIDIA A10", "Tesla T4")
+    pipes = tmp_path / "mps"
+    pipes.mkdir()
+    platform = start(machine, nvml, "--mps", "A10:4", CUDA_MPS_PIPE_DIRECTORY=str(pipes))
+    platform.until(lambda: len(platform.reports[-1]["cards"]) == 9)
+    until(platform, dict.fromkeys([*range(100, 104), *range(200, 204)], "broken"))
+    assert cards(platform)[100]["reason"] == f"nvidia-cuda-mps-control does not run ({pipes})"
+    with somebody() as daemon:
+        (pipes / "nvidia-cuda-mps-control.pid").write_text(f"{daemon}\n")
+        until(platform, {})
+        facts = {(card["gpu_type"], card["memory_mib"], card["uuid"]) for card in cards(platform).values()}
+        assert facts == {("A10/4", 6144, "GPU-0"), ("A10/4", 6144, "GPU-1"), ("T4", 24576, "GPU-2")}
+        assert _mps_of(platform, 101) == ("GPU-0", "25", "0=6144M", str(pipes))
+        assert _mps_of(platform, 100, 101, 203) == ("GPU-0,GPU-1", "25", "0=12288M,1=6144M", str(pipes))
+        assert _mps_of(platform, 100, 101) == ("GPU-0", "50", "0=12288M", str(pipes))
+        assert _mps_of(platform, 2) == ("GPU-2", "", "", "")
+    until(platform, dict.fromkeys([*range(100, 104), *range(200, 204)], "broken"))
+
+
+def _mps_of(platform: Platform, *indexes: int) -> tuple[str, ...]:
+    """Return what a task with these cards is told."""
+    names = (
+        "VISIBLE_DEVICES",
+        "MPS_ACTIVE_THREAD_PERCENTAGE",
+        "MPS_PINNED_DEVICE_MEM_LIMIT",
+        "MPS_PIPE_DIRECTORY",
+    )
+    task = new_id()
+    command = f'echo "{" ".join(f"$CUDA_{name};" for name in names)}"'
+    platform.want(task, spec(command, cards=list(indexes)))
+    platform.phase(task, "gone")
+    said = platform.log_has(task, b"\n").decode().split(";")
+    platform.done_with(task)
+    return tuple(part.strip() for part in said[:-1])
+
+
+@pytest.mark.parametrize("given", ["A10", "A10:1", "A10:99", ":4", "A10:x"])
+def test_shares_that_cannot_be_are_refused_with_a_sentence(machine: Machine, nvml: Nvml, given: str) -> None:
+    command = [sys.executable, "-m", "cluster.agent", *machine.command("--mps", given)[3:]]
+    refused = subprocess.run(command, capture_output=True, text=True, env={**os.environ, **nvml.environment})
+    assert refused.returncode == 1
+    assert refused.stderr.strip().endswith(f"{given!r} is not TYPE:N with N from 2 to 48, such as A10:4.")
+
+
+# Who is on the cards
+
+
+def test_a_card_that_a_person_uses_is_external_until_that_ends(machine: Machine, nvml: Nvml) -> None:
+    platform = start(machine, nvml)
+    until(platform, {})
+    with somebody() as pid:
+        nvml.set("3", pids=pid)
+        until(platform, {3: "external"})
+        reason = cards(platform)[3]["reason"]
+        assert reason.startswith(f"used from outside: sh (pid {pid}) of ")
+    until(platform, {})  # the driver may still name it: it is no more
+
+
+def test_what_tasks_start_is_never_taken_for_a_person_s(machine: Machine, nvml: Nvml, tmp_path: Path) -> None:
+    platform = start(machine, nvml)
+    task = new_id()
+    # The command itself, a child without environment, and one in a session of its own whose parent has ended.
+    pids = tmp_path / "pids"
+    command = f"echo $$ >> {pids}; env -i sh -c 'echo $$ >> {pids}; {LOOP}' & "
+    command += f"(env -i setsid sh -c 'echo $$ >> {pids}; {LOOP}' &) ; {LOOP}"
+    platform.want(task, spec(command, cards=[0]))
+    platform.until(lambda: pids.exists() and len(pids.read_text().split()) == 3)
+    nvml.set("0", pids=",".join(pids.read_text().split()))
+    nvml.set("1", pids=pids.read_text().split()[2])  # a card that is not even the task's
+    with somebody() as pid:
+        nvml.set("2", pids=pid)
+        until(platform, {2: "external"})  # so all cards were looked at
+        machine.end(signal.SIGKILL)
+        seen = len(platform.reports)
+        platform = start(machine, nvml)  # found again, before anybody is taken for a stranger
+        until(platform, {2: "external"})
+        assert {state for report in platform.reports[seen:] for state in _of(report, 0, 1)} == {"ok"}
+    platform.stop(task)
+    platform.phase(task, "gone")
+
+
+def _of(report: dict[str, Any], *indexes: int) -> list[str]:
+    return [card["state"] for card in report["cards"] if card["index"] in indexes]
+
+
+def test_the_servers_of_mps_compute_for_others_and_are_no_strangers(
+    machine: Machine, nvml: Nvml, tmp_path: Path
+) -> None:
+    server = tmp_path / "nvidia-cuda-mps-server"
+    server.write_bytes(Path("/bin/sleep").resolve().read_bytes())
+    server.chmod(0o755)
+    platform = start(machine, nvml)
+    process = subprocess.Popen([server, "60"])
+    try:
+        with somebody() as pid:
+            nvml.set("0", pids=process.pid)
+            nvml.set("1", pids=pid)
+            until(platform, {1: "external"})
+    finally:
+        process.kill()
+        process.wait()
+
+
+def test_what_runs_in_a_container_of_ours_is_ours(machine: Machine, nvml: Nvml) -> None:
+    with engines.service() as podman:
+        platform = start(machine, nvml, "--engine", podman.choice)
+        task = new_id()
+        container = {"image": engines.IMAGE}
+        inside = f"(env -i sh -c '{LOOP}' &); echo here; {LOOP}"
+        platform.want(task, spec(inside, cards=[], container=container))
+        platform.log_has(task, b"here", 20.0)
+        everything = _everything_of(task)
+        assert len(everything) > 1
+        nvml.set("0", pids=",".join(map(str, everything)))
+        with somebody() as pid:
+            nvml.set("1", pids=pid)
+            until(platform, {1: "external"})
+        platform.stop(task)
+        platform.phase(task, "gone", 20.0)
+
+
+def _everything_of(instance: str) -> list[int]:
+    """Return the processes of an instance by its mark, with what descends from those."""
+    everything = processes.table()
+    roots = [process.pid for process in processes.marked(instance, everything)]
+    return sorted({*roots, *(process.pid for process in processes.below(roots, everything))})
+
+
+# What is measured
+
+
+def test_what_is_measured_in_a_minute_is_reported_once_the_platform_s_clock_is_past_it(
+    machine: Machine, nvml: Nvml
+) -> None:
+    platform = machine.platform
+    platform.clock = lambda: 6000.0
+    nvml.set("0", use=87, used_mib=12000, temperature_c=71, power_mw=187400)
+    start(machine, nvml)
+    nvml.xid(0, 13)
+    time.sleep(0.5)  # some looks in minute 100
+    told = measured(platform, 100)
+    row = next(row for row in told if row["card"] == 0)
+    assert (row["use_mean"], row["memory_max_mib"], row["temperature_max_c"], row["power_mean_w"]) == (
+        87,
+        12000,
+        71,
+        187,
+    )
+    assert row["xids"] == [13]
+    assert json.dumps(row)
+    assert {row["card"] for row in told} == set(range(8))
+    platform.change()
+    platform.until(lambda: platform.reports[-1]["minutes"] == [])  # told once it was answered
+
+
+def test_simulated_cards_report_no_minutes(machine: Machine) -> None:
+    machine.simulate = "P40:2"
+    platform = machine.platform
+    platform.clock = lambda: 6000.0
+    machine.start(*EVERY)
+    platform.until(lambda: platform.reports)
+    platform.clock = lambda: 6120.0
+    for _ in range(5):
+        platform.change()
+        time.sleep(0.15)
+    assert all(report["minutes"] == [] for report in platform.reports)
