@@ -14,11 +14,14 @@ class JobsConfig(AppConfig):
     verbose_name = _("Tasks")
 
     def ready(self) -> None:
-        """Have the database mark changes, from each migration on."""
+        """Have the database mark changes and keep an index of names, from each migration on."""
         post_migrate.connect(_watch, sender=self)
 
 
 def _watch(**_kwargs: Any) -> None:
-    from jobs.engine import changes  # models are there only once all rooms are ready
+    # Models are there only once all rooms are ready.
+    from jobs import name_search
+    from jobs.engine import changes
 
     changes.watch()
+    name_search.prepare()

@@ -6,7 +6,7 @@ from celery import shared_task
 from django.conf import settings
 from django.utils import timezone
 
-from cluster import old_logs, samples
+from cluster import card_metrics, old_logs, samples, stuck
 from jobs import uploads, use
 from jobs.engine import forecasts, passes
 
@@ -25,9 +25,10 @@ def look_ahead() -> None:
 
 @shared_task(name="jobs.remove_old_logs", ignore_result=True)
 def remove_old_logs() -> None:
-    """Remove the logs of tasks that ended longer ago than logs are kept."""
+    """Remove the logs of tasks that ended longer ago than logs are kept, and old measurements of cards."""
     if settings.LOG_DAYS:
         old_logs.remove(timezone.now() - timedelta(days=settings.LOG_DAYS))
+    card_metrics.remove_old(timezone.now())
 
 
 @shared_task(name="jobs.collect_uploads", ignore_result=True)
@@ -38,5 +39,6 @@ def collect_uploads() -> None:
 
 @shared_task(name="jobs.sample_free_cards", ignore_result=True)
 def sample_free_cards() -> None:
-    """Keep how many cards are free in this minute."""
+    """Keep how many cards are free in this minute, and tell of what should have ended long ago."""
     samples.take(timezone.now(), use.held_cards())
+    stuck.note(timezone.now())

@@ -13,11 +13,12 @@ django_application = get_asgi_application()
 
 # The consumers import models, which are there only from here on.
 from cluster import lane  # noqa: E402
+from jobs.api import upload_door  # noqa: E402
 from jobs.portal.routing import websocket_urlpatterns  # noqa: E402
 
 application = ProtocolTypeRouter(
     {
-        "http": lane.before(cast("lane.Application", django_application)),
+        "http": lane.before(upload_door.before(cast("lane.Application", django_application))),
         "websocket": AllowedHostsOriginValidator(AuthMiddlewareStack(URLRouter(websocket_urlpatterns))),
     }
 )

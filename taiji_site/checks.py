@@ -8,6 +8,7 @@ from django.apps import AppConfig
 from django.conf import settings
 from django.core.checks import CheckMessage, Error, register
 
+from jobs.values import Invalid, image
 from taiji_site import env
 
 WAY_OUT = "Run script/up once, which makes the secrets in the data folder, or set {}."
@@ -34,6 +35,18 @@ def secrets_are_there(app_configs: Sequence[AppConfig] | None, **kwargs: Any) ->
         wrong = "There is no token for hosts to join with."
         faults.append(Error(wrong, hint=WAY_OUT.format("TAIJI_JOIN_TOKEN"), id="taiji.E006"))
     return faults
+
+
+@register()
+def default_image_has_a_name(app_configs: Sequence[AppConfig] | None, **kwargs: Any) -> list[CheckMessage]:
+    """Report an image for all tasks that no engine could pull: no task that names none would ever start."""
+    try:
+        image(settings.DEFAULT_IMAGE)
+    except Invalid:
+        wrong = f"TAIJI_IMAGE={settings.DEFAULT_IMAGE!r} is not the name of an image."
+        way_out = "Write it such as registry.example.com/team/name:tag, or unset TAIJI_IMAGE."
+        return [Error(wrong, hint=way_out, id="taiji.E011")]
+    return []
 
 
 def _is_key(text: str) -> bool:

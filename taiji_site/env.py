@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote, urlsplit
@@ -57,6 +58,25 @@ def choice(name: str, words: tuple[str, ...]) -> str:
         ("taiji.E010", f"{name}={value!r} is none of {listed}.", f"Set {name} to one of them, or unset it.")
     )
     return words[0]
+
+
+def shaped(name: str, default: str, pattern: str, such: str) -> str:
+    """Return a text that matches the whole `pattern`; another is reported by a check with `such`, an example."""
+    value = text(name, default)
+    if value == default or re.fullmatch(pattern, value):
+        return value
+    _problems.append(
+        (
+            "taiji.E012",
+            f"{name}={_without_password(value)!r} is not what it has to be.",
+            f"Write {name} such as {such}, or unset it.",
+        )
+    )
+    return default
+
+
+def _without_password(address: str) -> str:
+    return re.sub(r"//[^@/]*@", "//…@", address)
 
 
 def zone(name: str, default: str) -> str:

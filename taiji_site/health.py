@@ -9,7 +9,7 @@ from django.utils import timezone
 
 from cluster import logs
 from cluster.models import Host
-from jobs.models import PassLease
+from jobs.engine import pulse
 
 RECENTLY_S = 60
 
@@ -17,6 +17,8 @@ RECENTLY_S = 60
 def healthz(request: HttpRequest) -> JsonResponse:
     """Answer 200 with how many hosts reported in the last minute and how long ago a pass ended (seconds).
 
+    `pass_late` is true where that is so long ago that nothing starts any more, and `pass_cause` says what is known
+    of why: `silent` (no pass begins), `failing` (they break off) or `running` (one does not end).
     `log_room` is false where the platform's disk is so full that the logs of tasks grow no further.
     503 where the database is away. To who shows the join token it also says, in seconds since the epoch,
     when that pass ended and when each host last reported.
@@ -24,7 +26,7 @@ def healthz(request: HttpRequest) -> JsonResponse:
     try:
         rows = Host.objects.values_list("name", "last_seen_at")
         seen = {name: at.timestamp() for name, at in rows if at is not None}
-        passed = PassLease.objects.values_list("finished_at", flat=True).first()
+        passes = pulse.look()
     except DatabaseError:
         connection.close()
         return JsonResponse({"database": False}, status=503)
@@ -32,11 +34,13 @@ def healthz(request: HttpRequest) -> JsonResponse:
     answer: dict[str, object] = {
         "database": True,
         "hosts": sum(at >= now - RECENTLY_S for at in seen.values()),
-        "last_pass_s": round(now - passed.timestamp(), 1) if passed else None,
+        "last_pass_s": None if passes.age_s is None else round(passes.age_s, 1),
+        "pass_late": passes.late,
+        "pass_cause": passes.cause or None,
         "log_room": logs.has_room(),
     }
     if _shows_join_token(request):
-        answer |= {"seen": seen, "passed": passed.timestamp() if passed else 0.0}
+        answer |= {"seen": seen, "passed": passes.last_at.timestamp() if passes.last_at else 0.0}
     return JsonResponse(answer, headers={"Cache-Control": "no-store"})
 
 

@@ -73,6 +73,7 @@ TEMPLATES = [
                 "django.contrib.auth.context_processors.auth",
                 "django.contrib.messages.context_processors.messages",
                 "django.template.context_processors.i18n",
+                "taiji_site.context.scheduler",
             ],
             "builtins": ["django.templatetags.i18n"],
         },
@@ -103,7 +104,12 @@ else:
     }
 DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
 
-REDIS_URL = env.text("REDIS_URL", env.socket_url(RUN_DIR / "valkey.sock"))
+REDIS_URL = env.shaped(
+    "REDIS_URL",
+    env.socket_url(RUN_DIR / "valkey.sock"),
+    r"(rediss?://[^/\s]|unix://([^@/\s]*@)?/)\S*",
+    "redis://host:6379/0",
+)
 
 # Messages are hints: a lost one costs one period of the beat, a doubled one nothing.
 CELERY_BROKER_URL = REDIS_URL.replace("unix://", "redis+socket://", 1)
@@ -113,7 +119,7 @@ CELERY_WORKER_HIJACK_ROOT_LOGGER = False
 CELERY_BEAT_SCHEDULER = "celery.beat:PersistentScheduler"
 # What containers of tasks may use, in the words of cluster/agent/protocol.py; 0: no limit.
 CONTAINER = {
-    "user": env.text("TAIJI_CONTAINER_USER", ""),
+    "user": env.shaped("TAIJI_CONTAINER_USER", "", r"\d{1,10}(:\d{1,10})?", "1000 or 1000:1000"),
     "memory_mib_per_card": env.number("TAIJI_CONTAINER_MEMORY_MIB", 0, 0, 2**24),
     "cpus_per_card": env.number("TAIJI_CONTAINER_CPUS", 0, 0, 4096),
     "shm_mib": env.number("TAIJI_CONTAINER_SHM_MIB", 8192, 0, 2**24),
@@ -220,6 +226,7 @@ TASK_LOG_DIR = DATA_DIR / "task-logs"
 CODE_DIR = DATA_DIR / "code"
 UPLOAD_MIB = env.number("TAIJI_UPLOAD_MIB", 512, 1, 2**20)
 UPLOADS_MIB = env.number("TAIJI_UPLOADS_MIB", 20_480, 1, 2**30)
+UPLOADS_AT_ONCE_MIB = env.number("TAIJI_UPLOADS_AT_ONCE_MIB", 2048, 1, 2**20)
 UPLOAD_KEEP_DAYS = env.number("TAIJI_UPLOAD_KEEP_DAYS", 30, 1, 3650)
 CODE_UNPACKED_MIB = env.number("TAIJI_CODE_UNPACKED_MIB", 4096, 1, 2**30)
 CODE_FILES = env.number("TAIJI_CODE_FILES", 100_000, 1, 10_000_000)
@@ -227,11 +234,15 @@ GIT_PREFIXES = env.addresses("TAIJI_GIT", "")
 PREPARE_S = env.number("TAIJI_PREPARE_S", 840, 10, 86_400)
 # How long logs of tasks are kept after the end; 0: for ever.
 LOG_DAYS = env.number("TAIJI_LOG_DAYS", 90, 0, 36500)
+CARD_METRICS_DAYS = env.number("TAIJI_CARD_METRICS_DAYS", 14, 0, 36500)
 LOGGING = {
     "version": 1,
     "disable_existing_loggers": False,
     "formatters": {"line": {"format": "%(asctime)s %(levelname)s %(name)s: %(message)s"}},
     "handlers": {"console": {"class": "logging.StreamHandler", "formatter": "line"}},
-    "root": {"handlers": ["console"], "level": env.text("TAIJI_LOG_LEVEL", "INFO")},
+    "root": {
+        "handlers": ["console"],
+        "level": env.choice("TAIJI_LOG_LEVEL", ("INFO", "DEBUG", "WARNING", "ERROR", "CRITICAL")),
+    },
     "loggers": {"httpx": {"level": "WARNING"}, "celery": {"level": "WARNING"}},  # INFO: lines for every pass
 }

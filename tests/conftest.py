@@ -7,7 +7,8 @@ from cryptography.fernet import Fernet
 from django.db import connections
 from pytest_django import Settings
 
-from cluster import threads
+from cluster import fresh, threads
+from jobs.engine import rehearsal
 from tests.world import World
 
 pytest_plugins = ["tests.valkey"]
@@ -22,6 +23,8 @@ def _own_settings(settings: Settings, tmp_path: Path, monkeypatch: pytest.Monkey
     settings.CODE_DIR = tmp_path / "code"
     settings.STATIC_ROOT = tmp_path  # it has to be a folder that is there
     monkeypatch.setattr(threads, "pool", None)  # another thread would not see the test's transaction
+    monkeypatch.setattr(rehearsal, "_kept", None)  # another test's database was another one
+    fresh.forget_all()
     settings.REDIS_URL = f"unix://{tmp_path}/no-valkey.sock"  # hints go nowhere unless a test starts a Valkey
 
 

@@ -42,6 +42,8 @@ def test_the_pool_has_room_for_pages_beside_the_threads_that_keep_their_connecti
         ("DATABASE_URL", "postgres://u:p@h:port/n", "taiji.E008"),
         ("TAIJI_PASS_PERIOD", "0", "taiji.E003"),
         ("TAIJI_DEBUG", "maybe", "taiji.E002"),
+        ("TAIJI_IMAGE", "Team/Image:1", "taiji.E011"),
+        ("TAIJI_IMAGE", "a b", "taiji.E011"),
     ],
 )
 def test_a_wrong_value_is_a_fault_with_its_name_and_a_way_out(name: str, value: str, check: str) -> None:

@@ -7,6 +7,8 @@ So a pass finds a mark as soon as it can see the change, never before, and one t
 from collections.abc import Iterator, Mapping
 
 from django.db import connection, models, transaction
+from django.db.models import Count, F, Subquery, Value
+from django.db.models.functions import Coalesce
 
 from cluster.models import Card, CardLease, GpuType, Host
 from jobs.engine import lease
@@ -18,13 +20,13 @@ from quotas.models import Business, Quota, Reservation
 WATCHED: Mapping[type[models.Model], frozenset[str]] = {
     Attempt: frozenset(),
     Business: frozenset(),
-    Card: frozenset({"uuid", "memory_mib", "state_reason"}),
+    Card: frozenset({"fault", "memory_mib", "state_reason", "uuid"}),
     CardLease: frozenset(),
     Claim: frozenset(),
     GpuType: frozenset(),
     Host: frozenset({
-        "address", "agent_boot", "agent_seq", "agent_version", "clock_offset_s", "last_seen_at",
-        "state_changed_at", "state_reason", "token_hash",
+        "address", "agent_boot", "agent_protocol", "agent_seq", "agent_version", "cleared_faults", "clock_offset_s",
+        "last_seen_at", "machine", "seat", "state_args", "state_changed_at", "state_reason", "token_hash", "trouble",
     }),
     Policy: frozenset(),
     Quota: frozenset(),
@@ -33,6 +35,7 @@ WATCHED: Mapping[type[models.Model], frozenset[str]] = {
 }  # fmt: skip
 MARKS = Change._meta.db_table
 FUNCTION = "mark_change"  # on PostgreSQL
+Version = tuple[int, int]  # how often marks were taken, how many are there
 
 
 def take(fence: int) -> bool:
@@ -43,10 +46,26 @@ def take(fence: int) -> bool:
     """
     with transaction.atomic():
         marks, _ = Change.objects.all().delete()
-        if marks and not PassLease.objects.filter(pk=1, fence=fence).update(due_at=None):
+        mine = PassLease.objects.filter(pk=1, fence=fence)
+        if marks and not mine.update(due_at=None, marks_taken=F("marks_taken") + 1):
             # The marks stay, for whoever has it.
             raise lease.StaleHolder(f"the pass lease {fence} was taken over")
     return bool(marks)
+
+
+def version() -> Version | None:
+    """Return what stays the same as long as nothing changed that a plan is made from; None: it cannot be told.
+
+    Every change that is committed has a mark that is there, or one whose taking was counted: read before a
+    snapshot, the same version later says that nothing was committed since which the snapshot could lack.
+    """
+    marks = Change.objects.order_by().values(one=Value(1)).annotate(n=Count("pk")).values("n")
+    row = PassLease.objects.filter(pk=1).values_list("marks_taken", Coalesce(Subquery(marks), 0)).first()
+    if row is None:
+        return None  # no pass ever ran
+    taken, there = int(row[0]), int(row[1])
+    # SQLite's one mark, once it is there, tells of no further change.
+    return None if there and connection.vendor == "sqlite" else (taken, there)
 
 
 def watch() -> None:
@@ -96,7 +115,8 @@ def _triggers(table: str, columns: list[str]) -> Iterator[str]:
     read = ", ".join(f'"{column}"' for column in columns)
     if connection.vendor == "postgresql":
         yield (
-            f'CREATE OR REPLACE TRIGGER mark_change AFTER INSERT OR DELETE OR UPDATE OF {read} ON "{table}" '
+            f"CREATE OR REPLACE TRIGGER mark_change "
+            f'AFTER INSERT OR DELETE OR TRUNCATE OR UPDATE OF {read} ON "{table}" '
             f"FOR EACH STATEMENT EXECUTE FUNCTION {FUNCTION}()"
         )
         return

@@ -10,7 +10,7 @@ from datetime import UTC, datetime, timedelta
 from itertools import pairwise
 
 from django.db import transaction
-from django.db.models import Count, F, Q
+from django.db.models import Count, F, Q, QuerySet
 from django.utils import timezone
 
 from jobs.engine import foresight, snapshot
@@ -60,19 +60,22 @@ def run() -> Done | None:
     now = timezone.now()
     Forecast.objects.get_or_create(pk=1, defaults={"next_at": now})
     due = Forecast.objects.filter(pk=1, next_at__lte=now)
-    if not due.update(next_at=now + timedelta(seconds=GIVEN_UP_S)):
+    given_up_at = now + timedelta(seconds=GIVEN_UP_S)
+    if not due.update(next_at=given_up_at):
         return None
+    # The time until which it may look is the number of the look: another one has another.
+    mine = Forecast.objects.filter(pk=1, next_at=given_up_at)
     began = time.perf_counter()
-    done = _run(now)
+    done = _run(now, mine)
     took_s = time.perf_counter() - began
     rest = timedelta(seconds=max(LEAST_REST_S, REST * took_s))
-    Forecast.objects.filter(pk=1).update(next_at=timezone.now() + rest, took_ms=took_s * 1000)
+    mine.update(next_at=timezone.now() + rest, took_ms=took_s * 1000)
     return done
 
 
-def _run(now: datetime) -> Done | None:
+def _run(now: datetime, mine: QuerySet[Forecast]) -> Done | None:
     if not Task.objects.waiting().exists():
-        _write(now, [], None)
+        _write(now, [], None, mine)
         return None
     marks = [time.perf_counter()]
     policy = snapshot.policy()
@@ -85,7 +88,7 @@ def _run(now: datetime) -> Done | None:
         log.error("no estimates of starts this time: %s", error)
         return None
     marks.append(time.perf_counter())
-    _write(now, loaded.snapshot.waiting, found)
+    _write(now, loaded.snapshot.waiting, found, mine)
     marks.append(time.perf_counter())
     load_ms, look_ms, write_ms = ((after - before) * 1000 for before, after in pairwise(marks))
     return Done(
@@ -117,10 +120,16 @@ def line_name(task_class: str, gpu_types: Iterable[int]) -> str:
     return f"{kind}:{','.join(map(str, sorted(set(gpu_types))))}"
 
 
-def _write(now: datetime, waiting: Sequence[Waiting], found: Foreseen | None) -> None:
-    """Replace all records in one transaction."""
+def _write(
+    now: datetime, waiting: Sequence[Waiting], found: Foreseen | None, mine: QuerySet[Forecast]
+) -> None:
+    """Replace all records in one transaction; none where this look was given up and another one began."""
     records = list(_records(waiting, found)) if found else []
+    newest = max((task.id for task in waiting), default=0)
     with transaction.atomic():
+        if not mine.update(made_at=now, newest_task=newest):
+            log.warning("a look ahead that took too long was given up")
+            return
         WaitingLine.objects.exclude(name__in=[record.name for record in records]).delete()
         WaitingLine.objects.bulk_create(
             records,
@@ -128,8 +137,6 @@ def _write(now: datetime, waiting: Sequence[Waiting], found: Foreseen | None) ->
             unique_fields=["name"],
             update_fields=["made_at", "in_line", "tasks", "starts", "bases_of", "bases"],
         )
-        newest = max((task.id for task in waiting), default=0)
-        Forecast.objects.filter(pk=1).update(made_at=now, newest_task=newest)
 
 
 def _records(waiting: Sequence[Waiting], found: Foreseen) -> Iterable[WaitingLine]:

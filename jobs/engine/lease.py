@@ -1,10 +1,11 @@
 """The lease of the pass: one holder at a time, with a number that a stale holder cannot have."""
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from datetime import datetime, timedelta
 
-from django.db.models import F
+from django.db import transaction
 from django.db.models.expressions import Combinable
 from django.db.models.functions import Now
 
@@ -24,8 +25,12 @@ def take(holder: str, wait_s: float, clock: Callable[[], float] = time.monotonic
     until = clock() + wait_s
     while True:
         free = PassLease.objects.filter(pk=1, expires_at__lte=Now())
-        if free.update(holder=holder, fence=F("fence") + 1, expires_at=_expiry()):
-            return PassLease.objects.values_list("fence", flat=True).get(pk=1)
+        fence = free.values_list("fence", flat=True).first()
+        # The number is not read back: who stalls before that would read the one of whoever took over meanwhile.
+        if fence is not None and free.filter(fence=fence).update(
+            holder=holder, fence=fence + 1, expires_at=_expiry()
+        ):
+            return fence + 1
         if clock() >= until:
             return None
         time.sleep(LOOK_AGAIN_S)
@@ -35,6 +40,14 @@ def guard(fence: int) -> None:
     """Renew and lock the lease inside the caller's transaction; raises StaleHolder where it is another's."""
     if not PassLease.objects.filter(pk=1, fence=fence).update(expires_at=_expiry()):
         raise StaleHolder(f"the pass lease {fence} was taken over")
+
+
+@contextmanager
+def writing(fence: int) -> Iterator[None]:
+    """Open a transaction in which nobody else's pass writes; raises StaleHolder where the lease is another's."""
+    with transaction.atomic():
+        guard(fence)
+        yield
 
 
 def give_back(fence: int, took_ms: float) -> None:

@@ -7,6 +7,7 @@ import socket
 import time
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from functools import partial
 from itertools import pairwise
 
 from django.utils import timezone
@@ -63,8 +64,8 @@ def _run(fence: int) -> Done:
     hints.pass_begins()
     policy = snapshot.policy()
     now = timezone.now()
-    inventory.sweep(now, policy.lost_after_s)
-    moved = reconcile.run(now, policy)
+    inventory.sweep(now, policy.lost_after_s, partial(lease.guard, fence))
+    moved = reconcile.run(now, policy, fence)
     reconcile_ms = (time.perf_counter() - began) * 1000
     if not _is_due(fence, time.time()):
         return Done(moved=moved, planned=False, reconcile_ms=reconcile_ms)

@@ -66,6 +66,15 @@ def load(now: float, fair_half_life_s: float) -> Loaded:
     return Loaded(snapshot=snapshot, stored_reasons=reasons, attempts=attempts, states=states)
 
 
+def load_hosts(now: float) -> types.Snapshot:
+    """Return only what there is and who holds it: enough to look at hosts, and cheaper than all of it."""
+    hosts, held_by = _hosts()
+    running, _attempts, _states = _running(held_by, now)
+    return types.Snapshot(
+        now=now, hosts=tuple(hosts), running=tuple(running), claims=tuple(_claims()), high_unlimited=True
+    )
+
+
 Key = tuple[int, int]  # host, type
 HeldBy = dict[int, dict[int, int]]  # attempt → host → good cards that it holds there
 

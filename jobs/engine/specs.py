@@ -110,6 +110,7 @@ def _shared(task: Startable, attempt_id: int, start: Start, where: Places) -> di
         "master_port": FIRST_PORT + attempt_id % PORTS,
         "wait_for_go": len(start.numbers) > 1,  # alone there is nobody to wait for
         "container": _container(document),
+        "limits": _limits(document),
         "hosts": [
             {"name": where.hosts[host][0], "address": where.hosts[host][1], "cards": len(numbers)}
             for host, numbers in start.numbers.items()
@@ -122,10 +123,16 @@ def _container(document: Mapping[str, Any]) -> dict[str, Any] | None:
     image = document.get("image_full_name")
     if not image:
         return None
+    others = {name: value for name, value in settings.CONTAINER.items() if not name.endswith("_per_card")}
+    return {"image": image, **others, **_limits(document)}
+
+
+def _limits(document: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what a member may use of its host, in a container or as plain processes; 0: no limit."""
     limits: dict[str, Any] = dict(settings.CONTAINER)
-    per_card = {"memory_mib": limits.pop("memory_mib_per_card"), "cpus": limits.pop("cpus_per_card")}
     cards = int(document.get("host_gpu_num", 1))
-    return {"image": image, **limits, **{name: number * cards for name, number in per_card.items()}}
+    per_card = {name: limits[f"{name}_per_card"] * cards for name in ("memory_mib", "cpus")}
+    return {**per_card, "pids": limits["pids"]}
 
 
 def _registry(document: Mapping[str, Any]) -> dict[str, str]:

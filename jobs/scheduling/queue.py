@@ -161,6 +161,7 @@ class Queue:
 
     def add(self, task: Waiting, now: float) -> None:
         """File one more task."""
+        self._expect(now)  # before it moves on the instant that the others were filed for
         self._file([task], now, insort)
 
     def remove(self, task_id: int) -> None:
@@ -187,10 +188,7 @@ class Queue:
     def advance(self, now: float) -> None:
         """File anew whoever left a gate or became aged since, and forget what the last pass noted."""
         due = {}  # once each: an edge of an earlier wait may fall on the same instant
-        if self._edges is None and now > self._filed_at:
-            edges = ((self._edge(task_id), task_id) for task_id in self.tasks)
-            self._edges = [edge for edge in edges if self._filed_at < edge[0] < NEVER]
-            heapq.heapify(self._edges)
+        self._expect(now)
         while self._edges and self._edges[0][0] <= now:
             edge, task_id = heapq.heappop(self._edges)
             if self._edge(task_id) == edge:
@@ -200,6 +198,13 @@ class Queue:
         self._file(due.values(), now, insort)
         for group in self.groups.values():
             group.forget()
+
+    def _expect(self, now: float) -> None:
+        """Note when tasks leave their gates or become aged, once time goes on."""
+        if self._edges is None and now > self._filed_at:
+            edges = ((self._edge(task_id), task_id) for task_id in self.tasks)
+            self._edges = [edge for edge in edges if self._filed_at < edge[0] < NEVER]
+            heapq.heapify(self._edges)
 
     def next_edge(self) -> float:
         """Return when time alone changes the order next."""

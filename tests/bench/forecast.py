@@ -100,8 +100,8 @@ def _preview() -> None:
         "business_flag": "b1", "GPUName": "G1", "host_gpu_num": 8, "is_elasticity": True, "start_cmd": "true",
     }  # fmt: skip
     said = ask.preview(user, document)
-    assert said["verdict"] == "queues"
-    assert said["position"]
+    assert said.verdict == "queues"
+    assert said.position
 
 
 def _lengthen(task: "object") -> None:

@@ -245,9 +245,10 @@ def test_a_preview_estimates_the_start(
         monkeypatch.setattr(ask, "SMALL", 0)
     document = {"business_flag": "nlp", "start_cmd": "true", "GPUName": "P40", "is_elasticity": True}
     said = ask.preview(ben, document | {"host_gpu_num": 8})
-    assert (said["verdict"], said["position"]) == ("queues", 2)
-    assert minutes(said["estimated_start"]) == (30 if small else 20)
-    assert said["estimate_basis"]["code"] == ("limits" if small else "peers")
+    assert (said.verdict, said.position) == ("queues", 2)
+    assert minutes(said.estimated_start) == (30 if small else 20)
+    assert said.estimate_basis
+    assert said.estimate_basis.code == ("limits" if small else "peers")
 
 
 def test_a_preview_among_many_without_its_like_knows_no_start(
@@ -258,18 +259,16 @@ def test_a_preview_among_many_without_its_like_knows_no_start(
     monkeypatch.setattr(ask, "SMALL", 0)
     document = {"business_flag": "nlp", "start_cmd": "true", "GPUName": "P40", "is_elasticity": True}
     said = ask.preview(world.user("ben", "nlp"), document | {"host_gpu_num": 8})
-    assert (said["position"], said["estimated_start"], said["estimate_basis"]) == (2, None, None)
+    assert (said.position, said.estimated_start, said.estimate_basis) == (2, None, None)
 
 
 def test_a_preview_behind_an_unknown_length_says_so(world: World, full: Task) -> None:
     Task.objects.filter(pk=full.pk).update(time_limit_s=None)
     document = {"business_flag": "nlp", "start_cmd": "true", "GPUName": "P40", "is_elasticity": True}
     said = ask.preview(world.user("ben", "nlp"), document | {"host_gpu_num": 8})
-    assert said["estimated_start"] is None
-    assert said["estimate_basis"] == {
-        "code": "unknown_task",
-        "message": f"unknown: how long task {full.pk} runs is not known",
-    }
+    assert said.estimated_start is None
+    assert said.estimate_basis
+    assert said.estimate_basis.message == f"unknown: how long task {full.pk} runs is not known"
 
 
 def test_a_newcomer_counts_the_auto_tasks_of_its_line(world: World, full: Task) -> None:
@@ -337,4 +336,4 @@ def test_a_preview_among_many_trusts_no_held_peer_and_no_old_record(
     monkeypatch.setattr(ask, "SMALL", 0)
     document = {"business_flag": "nlp", "start_cmd": "true", "GPUName": "P40", "is_elasticity": True}
     said = ask.preview(world.user("ben", "nlp"), document | {"host_gpu_num": 8})
-    assert (said["estimate_basis"] or {}).get("code") == basis
+    assert (said.estimate_basis and said.estimate_basis.code) == basis

@@ -102,6 +102,19 @@ def test_a_task_without_an_image_has_no_container(ann: User) -> None:
     assert Instance.objects.get().spec["container"] is None
 
 
+def test_plain_processes_get_the_limits_that_containers_have(ann: User, settings: Settings) -> None:
+    per_card = {"memory_mib_per_card": 1000, "cpus_per_card": 4}
+    settings.CONTAINER = {**settings.CONTAINER, **per_card, "pids": 99}
+    Host.objects.update(offers=["container", "process"])
+    limits = {"memory_mib": 2000, "cpus": 8, "pids": 99}
+    for image in ("", IMAGE):
+        services.submit(ann, doc(image_full_name=image))
+    passes.run()
+    plain, boxed = Instance.objects.order_by("gang")
+    assert (plain.spec["container"], plain.spec["limits"]) == (None, limits)
+    assert {name: boxed.spec["container"][name] for name in limits} == limits
+
+
 def test_it_waits_with_the_reason_when_no_host_runs_containers_any_more(ann: User) -> None:
     offer("h2", "container")
     task = services.submit(ann, doc())

@@ -5,6 +5,7 @@ from datetime import timedelta
 import pytest
 from django.utils import timezone
 
+from cluster import host_events
 from cluster.agent import protocol
 from cluster.models import CardLease, Host, Instance
 from jobs import services
@@ -290,6 +291,20 @@ def test_while_no_host_at_all_is_heard_nothing_is_given_up(world: World) -> None
         last_seen_at=timezone.now() - timedelta(hours=2), lost_since=timezone.now() - timedelta(hours=1)
     )
     assert after_pass(task).state == "running"
+
+
+def test_when_all_hosts_were_silent_the_first_that_is_back_does_not_give_up_the_others(world: World) -> None:
+    task = start(world, wanted_class="elastic", pull_up=True)
+    lost, back = Instance.objects.get().host, world.host("back")
+    Host.objects.exclude(pk=back.pk).update(lost_since=timezone.now() - timedelta(hours=1))
+    Host.objects.filter(pk=back.pk).update(last_seen_at=timezone.now())
+    event = host_events.note(back.pk, "back")
+    assert after_pass(task).state == "running"
+    event.at -= timedelta(seconds=91)  # by now the others would be heard as well
+    event.save()
+    Host.objects.filter(pk=back.pk).update(last_seen_at=timezone.now())
+    assert lost != back
+    assert after_pass(task).state == "queued"
 
 
 def test_an_attempt_that_cannot_be_judged_does_not_keep_others_from_their_step(

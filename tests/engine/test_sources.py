@@ -12,12 +12,12 @@ from django.db import connection
 from django.utils import timezone
 from pytest_django import Settings
 
-from cluster.models import Host, Instance
+from cluster.models import GpuType, Host, Instance
 from jobs import services
 from jobs.config import Invalid
-from jobs.engine import passes
+from jobs.engine import passes, source_specs
 from jobs.materials import Code, Dataset
-from jobs.models import Task
+from jobs.models import Attempt, Task
 from tests.cluster import words
 from tests.cluster.words import Agent
 from tests.world import World
@@ -132,6 +132,53 @@ def test_the_commit_that_ran_runs_again_after_an_eviction(ann: User, world: Worl
     assert task.attempts.count() == 2
     assert members(task)[0].spec["code"] == {**member.spec["code"], "commit": COMMIT}
     assert members(task)[0].spec["code"]["branch"] == "main"
+
+
+def attempt_of(task: Task, number: int, *commits: str) -> None:
+    """Make an ended attempt whose members reported these commits, in the order of rank."""
+    gpu_type, now = GpuType.objects.get(name="P40"), timezone.now()
+    values = {"task_class": "elastic", "gpu_type": gpu_type, "cards": 1, "outcome": "evicted"}
+    made = Attempt.objects.create(task=task, number=number, created_at=now, ended_at=now, **values)
+    host = Host.objects.get(name="h1")
+    for rank, commit in enumerate(commits):
+        ended = {"phase": "gone", "wanted": False, "commit": commit}
+        Instance.objects.create(host=host, gang=made.pk, rank=rank, label="x", spec={}, **ended)
+
+
+@pytest.mark.parametrize(
+    ("ran", "stands"),
+    [
+        ([[COMMIT]], COMMIT),
+        ([[COMMIT], ["d" * 40]], COMMIT),
+        ([[""], ["d" * 40], [COMMIT]], "d" * 40),  # the first never came so far
+        ([[COMMIT, "e" * 40]], COMMIT),
+        ([["", "e" * 40], [COMMIT, ""]], "e" * 40),
+        ([[""]], "c0ffee"),
+        ([], "c0ffee"),
+    ],
+)
+def test_what_ran_first_stands_whatever_later_attempts_ran(
+    ann: User, ran: list[list[str]], stands: str
+) -> None:
+    place = {"path_info": {**GIT["path_info"], "commit_id": "c0ffee"}}
+    task, other = submit(ann, model_params=place), submit(ann, model_params=GIT)
+    attempt_of(other, 1, "f" * 40)  # of another task, so nothing to this one
+    for number, commits in enumerate(ran, 1):
+        attempt_of(task, number, *commits)
+    found = source_specs.load({task.pk: task.config, other.pk: other.config})
+    code, others = found[task.pk].code, found[other.pk].code
+    assert code is not None
+    assert others is not None
+    assert (code["commit"], others["commit"]) == (stands, "f" * 40)
+
+
+def test_a_copy_of_a_task_chooses_anew(ann: User) -> None:
+    task = submit(ann, model_params=GIT)
+    attempt_of(task, 1, COMMIT)
+    copy = services.submit(ann, task.config, origin=task)
+    code = source_specs.load({copy.pk: copy.config})[copy.pk].code
+    assert code is not None
+    assert code["commit"] == ""
 
 
 def test_a_gang_runs_the_commit_that_its_first_member_chose(ann: User) -> None:

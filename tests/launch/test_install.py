@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from cluster.agent.cards import Card, NoCards
+from cluster.agent.cards import Card
+from cluster.agent.probe import NoCards
 from launch import assets, cards, install, messages, packages
 from launch.words import Progress
 

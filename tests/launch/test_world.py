@@ -139,6 +139,8 @@ def test_health_counts_hosts_and_tells_their_names_to_who_knows_the_join_token(
         "database": True,
         "hosts": 1,
         "last_pass_s": None,
+        "pass_late": False,
+        "pass_cause": None,
         "log_room": True,
     }
     shown = client.get("/healthz/", headers={"Authorization": f"Bearer {settings.JOIN_TOKEN}"}).json()

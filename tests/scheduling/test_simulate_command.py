@@ -224,6 +224,24 @@ def test_it_draws_what_happened(files: Path, kind: str) -> None:
         )
 
 
+@pytest.mark.parametrize(
+    ("seconds", "said"),
+    [
+        (0.5, "0.5 seconds"),
+        (1, "1 second"),
+        (60, "60 seconds"),
+        (119, "119 seconds"),
+        (300, "5 minutes"),
+        (7100, "118 minutes"),
+        (7200, "2 hours"),
+        (9000, "2.5 hours"),
+        (864000, "10 days"),
+    ],
+)
+def test_a_length_of_time_is_a_number_that_people_read(seconds: float, said: str) -> None:
+    assert picture.length(seconds) == said
+
+
 def test_the_same_simulation_is_the_same_picture(files: Path) -> None:
     drawn = []
     for _ in range(2):

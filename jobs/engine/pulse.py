@@ -1,0 +1,102 @@
+"""How long ago the scheduler last looked, and where to look when that is too long ago."""
+
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Literal
+
+from django.conf import settings
+from django.utils import timezone
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy as _t
+from django.utils.translation import ngettext
+
+from jobs.models import PassLease, Task
+from jobs.states import State
+
+LEAST_S, PERIODS = 60.0, 10  # late is who did not look for this long, and for so many periods of the beat
+
+Cause = Literal["", "silent", "failing", "running"]
+ADVICE = {
+    "silent": _t(
+        "No pass begins. Operators: see whether the worker, the beat and Valkey run, and look at their logs."
+    ),
+    "failing": _t("Passes begin and break off. Operators: look at the log of the worker."),
+    "running": _t(
+        "A pass goes on for this long. Operators: look at the log of the worker and the load of the database."
+    ),
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pulse:
+    """When the scheduler last looked, and what is known of why it does not."""
+
+    last_at: datetime | None  # when the last pass ended that was not broken off; None: none ever did
+    age_s: float | None  # how long ago
+    took_ms: float | None  # how long it took
+    late: bool
+    cause: Cause = ""  # of being late
+
+    @property
+    def message(self) -> str:
+        """Return how long ago it looked, in the caller's language."""
+        if self.age_s is None:
+            return _("The scheduler has never looked yet.")
+        if self.age_s < LEAST_S:
+            seconds = round(self.age_s)
+            said = ngettext(
+                "The scheduler last looked %(n)d second ago.",
+                "The scheduler last looked %(n)d seconds ago.",
+                seconds,
+            )
+            return said % {"n": seconds}
+        minutes = int(self.age_s // 60)
+        if minutes < 120:
+            said = ngettext(
+                "The scheduler last looked %(n)d minute ago.",
+                "The scheduler last looked %(n)d minutes ago.",
+                minutes,
+            )
+            return said % {"n": minutes}
+        return _("The scheduler last looked %(n)d hours ago.") % {"n": minutes // 60}
+
+    @property
+    def advice(self) -> str:
+        """Return where an operator should look; blank where all is well."""
+        return str(ADVICE[self.cause]) if self.cause else ""
+
+
+def late_after_s() -> float:
+    """Return after how many seconds without a pass something is wrong."""
+    return max(LEAST_S, PERIODS * float(settings.PASS_PERIOD_S))
+
+
+def look(now: datetime | None = None) -> Pulse:
+    """Return what the lease of the pass says; one query, two where no pass ever ended."""
+    now = now or timezone.now()
+    lease = PassLease.objects.filter(pk=1).first()
+    ended = lease.finished_at if lease else None
+    age_s = max(0.0, (now - ended).total_seconds()) if ended else None
+    late = age_s > late_after_s() if age_s is not None else _somebody_waits(now)
+    return Pulse(
+        last_at=ended,
+        age_s=age_s,
+        took_ms=lease.took_ms if lease and ended else None,
+        late=late,
+        cause=_cause(lease, now) if late else "",
+    )
+
+
+def _somebody_waits(now: datetime) -> bool:
+    """Say whether a task waits for so long that a pass should have seen it: a new installation is not late."""
+    since = now - timedelta(seconds=late_after_s())
+    return Task.objects.filter(state=State.QUEUED, queued_at__lt=since).exists()
+
+
+def _cause(lease: PassLease | None, now: datetime) -> Cause:
+    if lease is None:
+        return "silent"
+    if lease.holder and lease.expires_at > now:
+        return "running"
+    # Whoever breaks off ends his lease, and that of one who was killed runs out soon after.
+    return "failing" if lease.expires_at > now - timedelta(seconds=late_after_s()) else "silent"

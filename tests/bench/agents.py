@@ -1,0 +1,162 @@
+"""A thousand hosts against one web process and PostgreSQL: how long a sync takes, without the time it is held."""
+
+import asyncio
+import contextlib
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+
+from launch import postgres, programs
+from launch.places import ROOT, Places
+from tests import valkey
+from tests.bench._hosts import CARDS, INSTANCES, PERIOD_S, Figures, SimulatedHost
+from tests.system.product import free_port
+
+HOSTS = int(os.environ.get("BENCH_HOSTS", "1000"))
+WARM_S, MEASURE_S = 20.0, 60.0  # the first calls open a connection each and bring the lists to the hosts
+START_S = 60.0
+TICKS = os.sysconf("SC_CLK_TCK")
+
+
+def run() -> dict[str, float | int]:
+    """Fill a database with hosts, start one web process, and let the hosts report."""
+    with postgres.server() as url, tempfile.TemporaryDirectory(prefix="valkey-", dir="/tmp") as folder:
+        server = valkey.start(Path(folder))
+        try:
+            os.environ |= {"DATABASE_URL": url, "REDIS_URL": f"unix://{server.unix_socket_path}"}
+            import django
+
+            django.setup()
+            hosts = _fill()
+            with _web() as (port, pid):
+                return _measure(hosts, port, pid)
+        finally:
+            server.stop()
+
+
+def _fill() -> list[SimulatedHost]:
+    """Write the hosts with their cards and running instances; return those who speak for them."""
+    from django.core.management import call_command
+    from django.db import connection
+
+    from cluster import inventory
+    from cluster.models import Card, CardLease, GpuType, Host, Instance, Region
+
+    call_command("migrate", verbosity=0)
+    region, gpu_type = Region.objects.create(name="r1"), GpuType.objects.create(name="P40")
+    names = [f"h{number}" for number in range(HOSTS)]
+    hosts = Host.objects.bulk_create(
+        Host(name=name, region=region, token_hash=inventory.digest(f"token-{name}")) for name in names
+    )
+    cards = Card.objects.bulk_create(
+        [
+            Card(host=host, index=index, gpu_type=gpu_type, uuid=f"GPU-{host.name}-{index}", memory_mib=22919)
+            for host in hosts
+            for index in range(CARDS)
+        ],
+        2000,
+    )
+    spec = {"label": "bench", "command": "python train.py", "env": {"A": "1"}, "grace_s": 30, "rank": 0}
+    instances = Instance.objects.bulk_create(
+        [
+            Instance(
+                host=host, gang=place * INSTANCES + number, rank=0, label="bench", spec=spec, phase="running"
+            )
+            for place, host in enumerate(hosts)
+            for number in range(INSTANCES)
+        ],
+        2000,
+    )
+    each = CARDS // INSTANCES
+    CardLease.objects.bulk_create(
+        [
+            CardLease(card=card, instance=instances[place // each], gang=place // each)
+            for place, card in enumerate(cards)
+        ],
+        2000,
+    )
+    with connection.cursor() as cursor:
+        cursor.execute("ANALYZE")
+    ids = [str(row.pk) for row in instances]
+    return [
+        SimulatedHost(name=name, token=f"token-{name}", instances=ids[at * INSTANCES : (at + 1) * INSTANCES])
+        for at, name in enumerate(names)
+    ]
+
+
+@contextlib.contextmanager
+def _web() -> Iterator[tuple[int, int]]:
+    """Start the web process as the product does; yield its port and its id."""
+    data = Path(os.environ["TAIJI_DATA"])
+    places = Places(data=data, run=data / "run", bind="127.0.0.1", port=free_port())
+    program = programs.all_of(places, [])["web"]
+    process = subprocess.Popen(program.argv, cwd=ROOT, env=os.environ | program.env)
+    try:
+        _wait(places.port, process)
+        yield places.port, process.pid
+    finally:
+        process.terminate()
+        process.wait(timeout=30)
+
+
+def _wait(port: int, process: "subprocess.Popen[bytes]") -> None:
+    until = time.monotonic() + START_S
+    while process.poll() is None and time.monotonic() < until:
+        with contextlib.suppress(OSError):
+            urllib.request.urlopen(f"http://127.0.0.1:{port}/healthz/", timeout=5).close()
+            return
+        time.sleep(0.1)
+    sys.exit("The web process does not come up.")
+
+
+def _measure(hosts: list[SimulatedHost], port: int, pid: int) -> dict[str, float | int]:
+    from django.db import connection
+
+    began = time.monotonic()
+    figures = Figures(since=began + WARM_S)
+    until = began + WARM_S + MEASURE_S
+    marks: list[tuple[float, int]] = []
+
+    def look() -> None:
+        with connection.cursor() as cursor:
+            cursor.execute("SELECT count(*) FROM pg_stat_activity WHERE backend_type = 'client backend'")
+            marks.append((_cpu_s(pid), cursor.fetchone()[0]))
+
+    async def story() -> None:
+        lives = [
+            host.live(port, PERIOD_S * place / len(hosts), until, figures) for place, host in enumerate(hosts)
+        ]
+        waiting = asyncio.gather(*lives)
+        await asyncio.sleep(WARM_S)
+        await asyncio.to_thread(look)
+        await asyncio.sleep(MEASURE_S)
+        await asyncio.to_thread(look)
+        await waiting
+
+    asyncio.run(story())
+    if figures.faults:
+        sys.exit(f"{len(figures.faults)} calls failed, the first: {figures.faults[0]}")
+    milliseconds = [took_s * 1000 for took_s in figures.calls_s]
+    cuts = statistics.quantiles(milliseconds, n=20)
+    (before_s, _), (after_s, connections) = marks
+    return {
+        "hosts": len(hosts),
+        "sync_p50_ms": round(cuts[9], 1),
+        "sync_p95_ms": round(cuts[18], 1),
+        "reports_per_s": round(len(milliseconds) / MEASURE_S, 1),
+        "web_cpu_percent": round(100 * (after_s - before_s) / MEASURE_S, 1),
+        "connections": connections,
+        "load_1m": round(os.getloadavg()[0], 1),
+    }
+
+
+def _cpu_s(pid: int) -> float:
+    """Return the seconds of a core that the process has used."""
+    words = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(words[11]) + int(words[12])) / TICKS
