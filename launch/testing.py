@@ -62,10 +62,11 @@ def main(arguments: list[str]) -> int:
         env = environment(data)
         if chosen:
             return subprocess.run([str(PYTHON), "-m", *pytest, *chosen], cwd=ROOT, env=env).returncode
-        return _run_all([*pytest, "-q"], env)
+        return _run_all([*pytest, "-q"], env, chaos=strict)
 
 
-def _run_all(pytest: list[str], env: dict[str, str]) -> int:
+def _run_all(pytest: list[str], env: dict[str, str], *, chaos: bool) -> int:
+    """Run everything; `chaos` also breaks a whole installation for a while, each time in another way."""
     report = Report()
     for name, module in CHECKS.items():
         report.run(name, module, env)
@@ -77,6 +78,8 @@ def _run_all(pytest: list[str], env: dict[str, str]) -> int:
         report.run("tests on PostgreSQL", on_postgres, env | {"DATABASE_URL": url})
     # One after the other: each starts whole products, whose times would be those of the others.
     report.run("tests of the whole product", [*pytest, "-m", "system"], env)
+    if chaos:
+        report.run("three minutes of chaos", ["tests.chaos", "--minutes", "3"], env)
     return report.close()
 
 
