@@ -1,5 +1,7 @@
 """Who may see and do what: the one place where that is decided."""
 
+from collections.abc import Callable
+
 from django.contrib.auth.base_user import AbstractBaseUser
 from django.contrib.auth.models import AnonymousUser
 from django.db.models import QuerySet
@@ -23,9 +25,23 @@ def businesses_of(user: AnyUser) -> QuerySet[Business]:
     return Business.objects.filter(member__user=user.pk)
 
 
+def businesses_led_by(user: AnyUser) -> QuerySet[Business]:
+    """Return the businesses that `user` is a lead of."""
+    return Business.objects.filter(member__user=user.pk, member__role=Member.Role.LEAD)
+
+
 def may_steer(user: AnyUser, business_id: int, owner_id: int) -> bool:
     """Say whether `user` may stop, hold, release or free a task of `owner_id` in the business."""
     if is_operator(user):
         return True
     mine = Member.objects.filter(business=business_id, user=user.pk)
     return (mine if owner_id == user.pk else mine.filter(role=Member.Role.LEAD)).exists()
+
+
+def steering(user: AnyUser) -> Callable[[int, int], bool]:
+    """Return `may_steer` of `user` for many tasks: two queries now, none for each of them."""
+    if is_operator(user):
+        return lambda _business, _owner: True
+    mine = set(businesses_of(user).values_list("pk", flat=True))
+    led = mine & set(businesses_led_by(user).values_list("pk", flat=True))
+    return lambda business, owner: business in led or (business in mine and owner == user.pk)

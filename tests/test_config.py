@@ -1,5 +1,6 @@
 """The config document against the database: whose business, which cards, how much quota."""
 
+import re
 from datetime import UTC, datetime
 from typing import Any
 
@@ -51,7 +52,12 @@ def test_a_short_document_gets_every_default(ann: User) -> None:
         None,
         None,
     )
-    assert read.task_flag.startswith("ads-20")
+
+
+def test_tasks_without_a_name_are_called_by_business_and_time_and_told_apart(ann: User) -> None:
+    named = [config.read(doc(), user=ann).task_flag for _ in range(20)]
+    assert all(re.fullmatch(r"ads-20\d{6}-\d{6}-\d{6}", name) for name in named)
+    assert len(set(named)) == 20
 
 
 def test_a_full_document_is_taken_in_every_field(ann: User) -> None:

@@ -181,12 +181,34 @@ def test_all_faults_are_reported_together() -> None:
 
 @pytest.mark.parametrize(
     ("name", "nearest"),
-    [("GPUname", "GPUName"), ("host_gpu_number", "host_gpu_num"), ("is_elastic", "is_elasticity")],
+    [
+        ("GPUname", "GPUName"),
+        ("host_gpu_number", "host_gpu_num"),
+        ("is_elastic", "is_elasticity"),
+        ("image", "image_full_name"),
+        ("Region", "region"),
+    ],
 )
 def test_an_unknown_field_is_answered_with_the_nearest_name(name: str, nearest: str) -> None:
     [fault] = document.normalise({name: ""}).faults
     assert (fault.field, fault.code) == (name, "unknown")
     assert f'"{nearest}"' in fault.message
+
+
+def test_a_word_of_several_names_is_answered_with_none_of_them() -> None:
+    [fault] = document.normalise({"num": 1}).faults  # of host_num and host_gpu_num
+    assert fault.message == "There is no such field; remove it."
+
+
+@pytest.mark.parametrize(
+    ("project", "said"), [(".git", "required"), ("a.git", None), ("a/b", "format"), ("..", "format")]
+)
+def test_a_project_has_a_name_before_its_ending(project: str, said: str | None) -> None:
+    given = {"model_params": {"path_info": {"group": "vision", "project": project}}}
+    found = faults(given)
+    assert found == ({"model_params.path_info.project": said} if said else {})
+    if said is None:
+        assert values(**given)["model_params"]["path_info"]["project"] == "a"
 
 
 @pytest.mark.parametrize("written", ["M40, P40", "m40,P40", "M40，P40,", " M40 , M40,P40,,m40", "M40、P40"])
@@ -291,18 +313,6 @@ def test_env_values_may_be_blank_and_plain_ones_may_be_written_long() -> None:
 )
 def test_the_platforms_own_and_ill_formed_variables_are_refused(name: str) -> None:
     assert list(faults({"env": {name: "1"}}).values()) == ["name"]
-
-
-def test_a_secret_in_a_plain_field_is_refused_without_being_quoted() -> None:
-    written = {
-        "start_cmd": "login s3cr3t!",
-        "env": {"P": {"value": "s3cr3t!", "secret": True}, "Q": "xs3cr3t!"},
-    }
-    normal = document.normalise(written)
-    found = document.leaks(normal.values, {"env.P": "s3cr3t!"})
-    assert [fault.field for fault in found] == ["start_cmd", "env.Q"]
-    assert "$P" in found[0].message
-    assert not any("s3cr3t!" in fault.message for fault in found)
 
 
 def test_messages_never_quote_a_value() -> None:

@@ -1,6 +1,7 @@
 """Read what an address asks for behind its question mark, and cut lists into pages."""
 
 from collections.abc import Collection
+from datetime import datetime
 from typing import Any
 
 from django.db.models import QuerySet
@@ -11,6 +12,7 @@ from jobs.config import Fault, Invalid
 from jobs.values import bad_character
 
 MOST = 2**63 - 1
+YEARS = (1970, 9998)  # with room for any zone at both ends
 PAGE, LONGEST_PAGE = 50, 500  # rows
 
 
@@ -23,6 +25,22 @@ def number(request: Request, name: str, default: int, least: int = 0, most: int 
         return int(given)
     message = _("Write a whole number from %(least)d to %(most)d.") % {"least": least, "most": most}
     raise Invalid([Fault(name, "range", message)])
+
+
+def moment(request: Request, name: str) -> datetime | None:
+    """Return a time from the query, None where it names none; raises Invalid."""
+    given = request.query_params.get(name, "").strip()
+    if not given:
+        return None
+    try:
+        # An unquoted + of a zone comes as a blank.
+        found = datetime.fromisoformat(given.replace(" ", "+") if "T" in given else given)
+        if found.tzinfo is not None and YEARS[0] <= found.year <= YEARS[1]:
+            return found
+    except ValueError:
+        pass
+    message = _("Write a time with its zone, such as 2030-01-31T08:00:00+08:00.")
+    raise Invalid([Fault(name, "time", message)])
 
 
 def words(request: Request, name: str, known: Collection[str]) -> list[str]:
@@ -54,11 +72,12 @@ def page(
     found = list(rows.order_by("-pk" if newest_first else "pk")[: limit + 1])
     return {
         "results": found[:limit],
-        "next": _next(request, found[limit - 1]["id"]) if len(found) > limit else None,
+        "next": following(request, str(found[limit - 1]["id"])) if len(found) > limit else None,
     }
 
 
-def _next(request: Request, cursor: int) -> str:
+def following(request: Request, cursor: str) -> str:
+    """Return the address of the page behind `cursor`."""
     query = request.query_params.copy()
-    query["cursor"] = str(cursor)
+    query["cursor"] = cursor
     return request.build_absolute_uri(f"{request.path}?{query.urlencode()}")

@@ -12,14 +12,17 @@ from django.utils.translation import gettext as _
 from drf_spectacular.utils import extend_schema
 from rest_framework.exceptions import APIException
 from rest_framework.request import Request
+from rest_framework.response import Response
 from rest_framework.views import APIView
 
 from cluster import logs
 from cluster.models import Instance
 from jobs.api import asking, shapes
 from jobs.api.tasks import visible
+from jobs.config import Fault, Invalid
 from jobs.models import Task
 
+MOST_SIGNS = 200  # of what is searched for
 AT_ONCE = 1024 * 1024  # bytes; more is sent piece by piece
 RANGE = re.compile(r"bytes=(\d{0,18})-(\d{0,18})", re.ASCII)
 HEADERS = {
@@ -64,14 +67,31 @@ class Log(APIView):
         """
         task = visible(request, pk)
         member = _member(request, task)
-        if member is not None and member.log_removed_at is not None:
-            on = date_format(localtime(member.log_removed_at), "Y-m-d")
-            raise Removed(_("This log was old and was removed on %(date)s.") % {"date": on})
         part = _part(request, logs.end_of(member.pk) if member else 0)
         response = _answer(member.pk if member else None, part)
         if asking.number(request, "download", 0, 0, 1):
             response["Content-Disposition"] = f'attachment; filename="task-{task.pk}.log"'
         return response
+
+
+class Search(APIView):
+    """Lines of a member's log that hold some words."""
+
+    @extend_schema(parameters=shapes.SEARCH_QUERY, responses=shapes.answers(200, shapes.LOG_FOUND, 410))
+    def get(self, request: Request, pk: int) -> Response:
+        """Find the lines from `offset` on; a search reads 64 MiB and finds 100 lines at most.
+
+        `next` says where to search on; null: all was searched.
+        """
+        words = request.query_params.get("q", "")
+        if not 0 < len(words) <= MOST_SIGNS:
+            message = _("Write what to search for, in at most %(most)d signs.") % {"most": MOST_SIGNS}
+            raise Invalid([Fault("q", "length", message)])
+        member = _member(request, visible(request, pk))
+        offset = asking.number(request, "offset", 0)
+        found, further = logs.find(member.pk, words.encode(), offset) if member else ([], None)
+        hits = [{"offset": place, "line": line.decode(errors="replace")} for place, line in found]
+        return Response({"hits": hits, "next": further})
 
 
 def _part(request: Request, log_end: int) -> Part | None:
@@ -81,7 +101,8 @@ def _part(request: Request, log_end: int) -> Part | None:
         RANGE.fullmatch(request.headers.get("Range", "")) if "offset" not in request.query_params else None
     )
     if asked is None or asked.groups() == ("", ""):  # none, or a form that may be passed over
-        return Part(offset, max(offset, log_end), max(offset, log_end))
+        end = max(offset, log_end)
+        return Part(offset, min(end, offset + (asking.number(request, "limit", 0) or end)), end)
     first, last = asked.groups()
     if not first:  # the last so many bytes
         return Part(max(0, log_end - int(last)), log_end, log_end, True) if int(last) and log_end else None
@@ -127,4 +148,7 @@ def _member(request: Request, task: Task) -> Instance | None:
     found = Instance.objects.filter(gang=attempt.pk, rank=rank).only("id", "log_removed_at").first()
     if found is None:
         raise Http404
+    if found.log_removed_at is not None:
+        on = date_format(localtime(found.log_removed_at), "Y-m-d")
+        raise Removed(_("This log was old and was removed on %(date)s.") % {"date": on})
     return found

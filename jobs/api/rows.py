@@ -47,6 +47,12 @@ def shown(request: Request, rows: Iterable[dict[str, Any]]) -> list[dict[str, An
     return [_shown(request, row, types) for row in rows]
 
 
+def many(request: Request, ids: list[int]) -> list[dict[str, Any]]:
+    """Return these tasks in this order, in the words of the list; two queries."""
+    found = {row["id"]: row for row in columns(Task.objects.filter(pk__in=ids))}
+    return shown(request, [found[pk] for pk in ids if pk in found])
+
+
 def one(request: Request, task_id: int) -> dict[str, Any]:
     """Return one task in the words of the list."""
     return shown(request, columns(Task.objects.filter(pk=task_id)))[0]

@@ -5,6 +5,8 @@ from typing import Any
 from drf_spectacular.types import OpenApiTypes
 from drf_spectacular.utils import OpenApiParameter
 
+from cluster import host_states
+from cluster.card_metrics import METRICS
 from jobs.endings import ENDINGS
 from jobs.fields import FIELDS
 from jobs.materials import Code
@@ -134,14 +136,6 @@ DETAIL = record(
     evictions=NUMBER,
     attempts=list_of(ATTEMPT),
 )
-PREVIEW = record(
-    verdict=words(["starts", "starts_after_evicting", "queues", "never"]),
-    reason=maybe(REASON),
-    evicts=list_of({"type": "object"}),
-    position=maybe(NUMBER),
-    estimated_start=maybe(TIME),
-    estimate_basis=maybe(REASON),
-)
 FREE_CARDS = record(
     region=TEXT, gpu_type=TEXT, low=NUMBER, high=maybe(NUMBER), largest_block=NUMBER, as_of=TIME
 )
@@ -153,10 +147,26 @@ HOST = record(
     state=words(["ready", "cordoned", "draining", "quarantined", "lost"]),
     reason=TEXT,
     trouble=TEXT,
+    warnings=list_of(TEXT),
     lost_since=maybe(TIME),
     last_seen_at=maybe(TIME),
+    clock_offset_s={"type": "number"},
+    agent_version=TEXT,
     cards=list_of(CARD),
 )
+HOST_STATES = words([*host_states.State, "lost"])
+HOST_STATE = record(id=NUMBER, name=TEXT, state=HOST_STATES, reason=TEXT)
+HOST_EVENT = record(
+    id=NUMBER,
+    at=TIME,
+    code=TEXT,
+    message=TEXT,
+    reason=TEXT,
+    actor=maybe(TEXT),
+    old_state=maybe(HOST_STATES),
+    new_state=maybe(HOST_STATES),
+)
+WHY: Shape = {"type": "object", "properties": {"reason": TEXT, "Token": TEXT}}
 QUOTA = record(
     business=TEXT,
     gpu_type=TEXT,
@@ -168,6 +178,23 @@ QUOTA = record(
     user_elastic_cards=maybe(NUMBER),
 )
 BUSINESS = record(business_flag=TEXT, name=TEXT, default_gpu_types=list_of(TEXT))
+_VALUES = list_of(maybe({"type": "number"}))
+TASK_CARDS = record(
+    attempt=maybe(NUMBER),
+    step_s=NUMBER,
+    at=list_of(NUMBER),
+    cards=list_of(
+        record(
+            host=TEXT,
+            rank=NUMBER,
+            index=NUMBER,
+            gpu_type=TEXT,
+            memory_mib=NUMBER,
+            **dict.fromkeys(METRICS, _VALUES),
+            xids=list_of(record(at=NUMBER, xid=NUMBER)),
+        )
+    ),
+)
 UPLOAD = record(upload=TEXT, size=NUMBER)
 _KNOWN: dict[str, Shape] = {"id": NUMBER, "business": TEXT, "name": TEXT, "params": {"type": "object"}}
 MODEL = record(**_KNOWN, kind=words(Code.Kind.values), created_at=TIME)
@@ -184,11 +211,21 @@ PAGE = [
     _query("limit", "Rows of a page, 50 by default, 500 at most.", OpenApiTypes.INT),
 ]
 FILTERS = [
-    _query("state", "States, behind commas."),
-    _query("business", "A business_flag."),
-    _query("user", "A user's name, or `me`."),
+    _query("q", "A part of the name in small or capital letters, or the whole number of a task."),
+    _query("state", "States, behind commas; also open, over, and waiting for several of them."),
     _query("class", "Classes asked for, behind commas: high, elastic, auto."),
-    *PAGE,
+    _query("business", "Names of businesses, behind commas."),
+    _query("user", "A user's name, or `me`."),
+    _query("gpu_type", "GPU types, behind commas: tasks that accept one of them."),
+    _query("region", "Regions, behind commas: tasks that ask for one of them."),
+    _query("reason", "Codes of reasons to wait, behind commas."),
+    _query("tag", "A tag."),
+    _query("submitted_from", "A day, a time, `today`, or `7d` or `12h` for so long ago."),
+    _query("submitted_to", "The same; a day counts whole."),
+    _query("ended_from", "The same, of the end."),
+    _query("sort", "newest, oldest, waiting_longest (tasks that wait), ended_last (tasks that are over)."),
+    _query("cursor", "Where the page begins: take it from `next`."),
+    PAGE[1],
 ]
 UPLOAD_BUSINESS = OpenApiParameter(
     "business",
@@ -197,6 +234,7 @@ UPLOAD_BUSINESS = OpenApiParameter(
     required=True,
     description="A business_flag of yours.",
 )
+ALTERNATIVES = _query("alternatives", "1: try as well what else would start.", OpenApiTypes.INT)
 ORIGIN = _query("origin", "The id of a task of yours whose secrets this copy keeps.", OpenApiTypes.INT)
 KEY = OpenApiParameter(
     "Idempotency-Key",
@@ -204,9 +242,26 @@ KEY = OpenApiParameter(
     OpenApiParameter.HEADER,
     description="Repeating a request with the same key returns the same task.",
 )
+LOG_FOUND = record(
+    hits=list_of(record(offset=NUMBER, line=TEXT)),
+    next=maybe(NUMBER),
+)
+SEARCH_QUERY = [
+    _query("q", "What to search for; letters of the Latin alphabet match in either case."),
+    _query("attempt", "Number of the attempt; by default the last.", OpenApiTypes.INT),
+    _query("rank", "Member of the attempt; by default 0.", OpenApiTypes.INT),
+    _query("offset", "The byte to begin with: take it from `next`.", OpenApiTypes.INT),
+]
+CARDS_QUERY = [
+    _query("attempt", "Number of the attempt; by default the last.", OpenApiTypes.INT),
+    _query("rank", "Only the cards of this member; by default of all.", OpenApiTypes.INT),
+    _query("from", "A time with its zone; by default when the attempt got its cards.", OpenApiTypes.DATETIME),
+    _query("to", "A time with its zone; by default the attempt's end, or now.", OpenApiTypes.DATETIME),
+]
 LOG_QUERY = [
     _query("attempt", "Number of the attempt; by default the last.", OpenApiTypes.INT),
     _query("rank", "Member of the attempt; by default 0.", OpenApiTypes.INT),
     _query("offset", "The byte to begin with; by default 0.", OpenApiTypes.INT),
+    _query("limit", "At most so many bytes from there; by default all.", OpenApiTypes.INT),
     _query("download", "1: as a file.", OpenApiTypes.INT),
 ]

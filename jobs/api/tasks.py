@@ -4,7 +4,6 @@ from collections.abc import Mapping
 from typing import Any, cast
 
 from django.contrib.auth.models import User
-from django.db.models import QuerySet
 from django.shortcuts import get_object_or_404
 from django.utils.translation import gettext as _
 from drf_spectacular.utils import extend_schema
@@ -13,12 +12,12 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.views import APIView
 
-from jobs import services
-from jobs.api import asking, rows, shapes
+from jobs import filter_words, pages, services
+from jobs.api import asking, rows, shapes, verdicts
 from jobs.config import Fault, Invalid
 from jobs.engine import ask
-from jobs.models import Task, TaskClass
-from jobs.states import State
+from jobs.models import Task
+from jobs.pages import Key
 from quotas import access
 
 LONGEST_KEY = 255
@@ -48,10 +47,18 @@ class Tasks(APIView):
         responses=shapes.answers(200, shapes.page_of(shapes.TASK)),
     )
     def get(self, request: Request) -> Response:
-        """List tasks, newest first."""
-        page = asking.page(request, rows.columns(_filtered(request)))
-        page["results"] = rows.shown(request, page["results"])
-        return Response(page)
+        """List tasks, newest first unless `sort` says otherwise."""
+        filters, faults = filter_words.read(request.query_params, caller(request))
+        if faults:
+            raise Invalid(faults)
+        limit = asking.number(request, "limit", asking.PAGE, 1, asking.LONGEST_PAGE)
+        found = pages.cut(filters, below=_cursor(request, filters.order), size=limit)
+        return Response(
+            {
+                "results": rows.many(request, found.ids),
+                "next": asking.following(request, found.below) if found.below else None,
+            }
+        )
 
     @extend_schema(
         parameters=[shapes.ORIGIN, shapes.KEY],
@@ -74,32 +81,26 @@ class Tasks(APIView):
         return Response(rows.one(request, task.pk), status=201)
 
 
-def _filtered(request: Request) -> QuerySet[Task]:
-    """Return the visible tasks that the query asks for, by keys the indexes know."""
-    tasks = Task.objects.all()
-    mine = dict(access.businesses_of(request.user).values_list("flag", "id"))
-    business = asking.text(request, "business")
-    if business:
-        tasks = tasks.filter(business=mine.get(business, 0))
-    elif not access.is_operator(request.user):
-        tasks = tasks.filter(business__in=mine.values())
-    if states := asking.words(request, "state", [state.value for state in State]):
-        tasks = tasks.filter(state__in=states)
-    if classes := asking.words(request, "class", TaskClass.values):
-        tasks = tasks.filter(wanted_class__in=classes)
-    user = asking.text(request, "user")
-    if user == "me":
-        return tasks.filter(user=caller(request))
-    return tasks.filter(user__username=user) if user else tasks
+def _cursor(request: Request, order: str) -> Key | None:
+    given = request.query_params.get("cursor", "").strip()
+    found = pages.key(given, order) if given else None
+    if given and found is None:
+        raise Invalid([Fault("cursor", "cursor", _("Take it from `next`, with the `sort` it was made for."))])
+    return found
 
 
 class Preview(APIView):
     """What would become of a document, without submitting it."""
 
-    @extend_schema(request=shapes.body(shapes.CONFIG), responses=shapes.answers(200, shapes.PREVIEW))
+    @extend_schema(
+        parameters=[shapes.ALTERNATIVES],
+        request=shapes.body(shapes.CONFIG),
+        responses=shapes.answers(200, verdicts.VERDICT),
+    )
     def post(self, request: Request) -> Response:
-        """Say whether it would start now, after evicting, later or never."""
-        return Response(ask.preview(caller(request), document(request)))
+        """Say whether it would start now, after evicting, later or never; on demand also what else would start."""
+        also = bool(asking.number(request, "alternatives", 0, 0, 1))
+        return Response(verdicts.shown(ask.preview(caller(request), document(request), alternatives=also)))
 
 
 class OneTask(APIView):

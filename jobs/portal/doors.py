@@ -5,7 +5,7 @@ from functools import wraps
 
 from django.contrib.auth.decorators import login_required
 from django.contrib.auth.models import User
-from django.http import HttpRequest, HttpResponse
+from django.http import HttpRequest, HttpResponseBase
 from django.views.decorators.cache import never_cache
 from django_htmx.http import HttpResponseClientRefresh
 from django_htmx.middleware import HtmxDetails
@@ -18,14 +18,14 @@ class PortalRequest(HttpRequest):
     htmx: HtmxDetails
 
 
-def page(view: Callable[..., HttpResponse]) -> Callable[..., HttpResponse]:
+def page(view: Callable[..., HttpResponseBase]) -> Callable[..., HttpResponseBase]:
     """Let only people in who are logged in.
 
     A fragment asked for after the session ended reloads its page: else it would become a login form.
     """
 
     @wraps(view)
-    def enter(request: HttpRequest, *args: object, **kwargs: object) -> HttpResponse:
+    def enter(request: HttpRequest, *args: object, **kwargs: object) -> HttpResponseBase:
         if request.headers.get("HX-Request") and not request.user.is_authenticated:
             return HttpResponseClientRefresh()
         return view_of_member(request, *args, **kwargs)

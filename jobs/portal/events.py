@@ -6,6 +6,7 @@ from typing import Any
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy, ngettext
 
+from cluster import host_sentences
 from jobs import endings
 from jobs.portal import words
 
@@ -44,7 +45,7 @@ def sentence(code: str, args: Args, new_state: str = "") -> str:
     except (KeyError, TypeError, ValueError):
         return _as_it_is(code, args)
     if detail := args.get("detail"):
-        return _("%(said)s: %(detail)s") % {"said": text, "detail": detail}
+        return _("%(said)s: %(detail)s") % {"said": text, "detail": host_sentences.shown(str(detail))}
     return text
 
 

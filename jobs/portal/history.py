@@ -9,23 +9,16 @@ from django.utils import timezone
 from django.utils.formats import date_format
 from django.utils.translation import gettext as _
 
+from cluster import logs
+from cluster.host_sentences import shown
 from cluster.models import CardLease, Instance
 from jobs import endings
 from jobs.models import Attempt, Task, TaskEvent
-from jobs.portal import events, rows, words
+from jobs.portal import causes, events, losses, rows, words
 from quotas import access
 
 EVENTS_SHOWN = 100  # a task that was evicted a thousand times still has a page; the newest matter
 ATTEMPTS_SHOWN = 20
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Cause:
-    """The task that another one had to leave for."""
-
-    id: int
-    business: str
-    visible: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,7 +29,7 @@ class Moment:
     said: str
     colour: str
     actor: str
-    cause: Cause | None
+    cause: causes.Cause | None
     rule: str
     attempt: int | None
 
@@ -54,6 +47,7 @@ class Member:
     trouble: str  # what its host says is wrong with itself, while it is there
     log_bytes: int
     log_removed: str  # that and when its log was removed, in a sentence; blank: it was not
+    log_full: bool  # it took as much as a log may hold; what came after is not kept
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,19 +60,24 @@ class Run:
     class_colour: str
     cards: int
     gpu_type: str
-    created_at: datetime
+    created_at: datetime  # its cards were given to it
+    running_at: datetime | None
+    told_at: datetime | None  # it was told to leave
     ended_at: datetime | None
     lasted: timedelta
     status: rows.Status
     said: str
     advice: str  # what its owner can do about its end
+    cause: causes.Cause | None  # the task that it was evicted for
+    rule: str  # by which it was chosen
+    lost: str  # what that cost, in a sentence
     commit: str  # of its code, where that is from git
     members: list[Member]
 
     @property
     def duration(self) -> str:
         """Return how long it had its cards, as h:mm:ss."""
-        return str(timedelta(seconds=round(self.lasted.total_seconds())))
+        return rows.clock(self.lasted)
 
     @property
     def card_hours(self) -> float:
@@ -90,17 +89,17 @@ def moments(task: Task, user: access.AnyUser) -> list[Moment]:
     """Return the newest events of a task, newest first."""
     found = task.events.select_related("actor", "attempt").order_by("-pk")[:EVENTS_SHOWN]
     listed = list(found)
-    causes = _causes(listed, user)
-    return [_moment(event, causes) for event in listed]
+    named = causes.named({pk for event in listed if (pk := _cause_id(event))}, user)
+    return [_moment(event, named) for event in listed]
 
 
-def _moment(event: TaskEvent, causes: dict[int, Cause]) -> Moment:
+def _moment(event: TaskEvent, named: dict[int, causes.Cause]) -> Moment:
     return Moment(
         at=event.at,
         said=events.sentence(event.code, event.args, event.new_state),
         colour=words.COLOURS.get(event.new_state, "secondary"),
         actor=event.actor.get_username() if event.actor else "",
-        cause=causes.get(_cause_id(event) or 0),
+        cause=named.get(_cause_id(event) or 0),
         rule=events.rule(event.args),
         attempt=event.attempt.number if event.attempt else None,
     )
@@ -111,24 +110,15 @@ def _cause_id(event: TaskEvent) -> int | None:
     return value if isinstance(value, int) else None
 
 
-def _causes(listed: list[TaskEvent], user: access.AnyUser) -> dict[int, Cause]:
-    """Return the tasks that this one left for: everybody may know their number and business, not more."""
-    ids = {pk for event in listed if (pk := _cause_id(event))}
-    if not ids:
-        return {}
-    seen = set(Task.objects.visible_to(user).filter(pk__in=ids).values_list("pk", flat=True))
-    flags = Task.objects.filter(pk__in=ids).values_list("pk", "business__flag")
-    return {pk: Cause(id=pk, business=flag, visible=pk in seen) for pk, flag in flags}
-
-
-def attempts(task: Task) -> list[Run]:
+def attempts(task: Task, user: access.AnyUser) -> list[Run]:
     """Return the newest attempts of a task, newest first, with their instances."""
     found = list(task.attempts.select_related("gpu_type").order_by("-number")[:ATTEMPTS_SHOWN])
     members = _members([attempt.pk for attempt in found])
-    return [_run(attempt, members[attempt.pk]) for attempt in found]
+    named = causes.named({attempt.evicted_for_id for attempt in found if attempt.evicted_for_id}, user)
+    return [_run(task, attempt, members[attempt.pk], named) for attempt in found]
 
 
-def _run(attempt: Attempt, members: list[Member]) -> Run:
+def _run(task: Task, attempt: Attempt, members: list[Member], named: dict[int, causes.Cause]) -> Run:
     kind = attempt.task_class
     outcome = attempt.outcome or ("evicting" if attempt.ending == Attempt.Outcome.EVICTED else "")
     state = outcome or ("stopping" if attempt.ending else "running" if attempt.running_at else "starting")
@@ -140,11 +130,16 @@ def _run(attempt: Attempt, members: list[Member]) -> Run:
         cards=attempt.cards,
         gpu_type=attempt.gpu_type.name,
         created_at=attempt.created_at,
+        running_at=attempt.running_at,
+        told_at=attempt.ending_at,
         ended_at=attempt.ended_at,
         lasted=max((attempt.ended_at or timezone.now()) - attempt.created_at, timedelta()),
         status=rows.status(state),
         said=_ended_so(attempt),
         advice=endings.advice(attempt.outcome_code or attempt.ending_code),
+        cause=named.get(attempt.evicted_for_id or 0),
+        rule=events.rule({"rule": attempt.evict_rule}),
+        lost=losses.said(attempt, task),
         commit=next((member.commit for member in members if member.commit), ""),
         members=members,
     )
@@ -153,7 +148,7 @@ def _run(attempt: Attempt, members: list[Member]) -> Run:
 def _ended_so(attempt: Attempt) -> str:
     """Return why the attempt ended where its outcome does not say so itself."""
     code = attempt.outcome_code or attempt.ending_code
-    if code in {"", "succeeded", "stop", "evicted"}:
+    if code in rows.SAYS_ITSELF:
         return ""
     return endings.sentence(code, attempt.outcome_args)
 
@@ -171,9 +166,10 @@ def _members(attempt_ids: list[int]) -> defaultdict[int, list[Member]]:
                 phase=instance.get_phase_display(),
                 said=_end_of(instance),
                 commit=instance.commit,
-                trouble="" if instance.phase == Instance.Phase.GONE else instance.host.trouble,
+                trouble="" if instance.phase == Instance.Phase.GONE else shown(instance.host.trouble),
                 log_bytes=instance.log_bytes,
                 log_removed=_removal_of(instance),
+                log_full=instance.log_bytes > logs.LOG_AT_MOST - logs.PART_AT_MOST,
             )
         )
     return found
@@ -199,7 +195,7 @@ def _end_of(instance: Instance) -> str:
         return _("signal %(number)d") % {"number": instance.exit_signal}
     if instance.exit_code is not None:
         return _("exit code %(number)d") % {"number": instance.exit_code}
-    return instance.detail
+    return shown(instance.detail)
 
 
 def ranges(numbers: list[int]) -> str:

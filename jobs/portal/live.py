@@ -1,4 +1,4 @@
-"""The one socket of a page: it says which of the page's topics changed, and nothing else."""
+"""The one socket of a page: it says which of the page's topics changed, and how many pages ask for them now."""
 
 import asyncio
 import json
@@ -17,11 +17,16 @@ OPEN_TO_ALL = frozenset({"cards", "tasks"})  # they say that something changed, 
 MOST_TOPICS = 20
 BEAT_S = 20.0  # an empty message this often lets the page tell a quiet socket from a dead one
 CALM_S = 0.2  # a storm of changes is told in so many pieces at most
+SPREAD_MS_EACH = 20  # that pages wait at most, by how many hear the same: what a server needs for one of them
+SPREAD_MS_MOST = 20_000
 RECHECK_S = 300.0  # who may no longer see a topic is told nothing more after this
 
 
 class Live(AsyncWebsocketConsumer):
-    """Send {"changed": [topic, …]} for the topics of the query that the user may see."""
+    """Send {"changed": [topic, …], "spread_ms": …} for the topics of the query that the user may see.
+
+    The first message names them all: what changed between the making of the page and this socket is asked for.
+    """
 
     telling: asyncio.Task[None] | None = None
 
@@ -51,6 +56,7 @@ class Live(AsyncWebsocketConsumer):
         loop = asyncio.get_running_loop()
         check_at = loop.time() + RECHECK_S
         async with hub.listen(*self.topics) as listener:
+            await self._say(set(self.topics))
             while True:
                 changed = await listener.changed(BEAT_S)
                 if loop.time() > check_at:
@@ -58,8 +64,18 @@ class Live(AsyncWebsocketConsumer):
                         await self.close(code=4404)
                         return
                     check_at = loop.time() + RECHECK_S
-                await self.send(text_data=json.dumps({"changed": sorted(changed)}))
-                await asyncio.sleep(CALM_S)
+                await self._say(changed)
+
+    async def _say(self, changed: set[str]) -> None:
+        await self.send(text_data=message(changed))
+        await asyncio.sleep(CALM_S)
+
+
+def message(changed: set[str]) -> str:
+    """Return what a page is told; of a thousand pages each waits a while of its own before it asks."""
+    crowd = hub.listeners(changed) if changed else 0
+    spread_ms = min(SPREAD_MS_MOST, SPREAD_MS_EACH * crowd)
+    return json.dumps({"changed": sorted(changed), "spread_ms": spread_ms})
 
 
 def _may_listen_now(user: AnyUser, topics: list[str]) -> bool:

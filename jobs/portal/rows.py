@@ -2,12 +2,15 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 
+from django.db.models import OuterRef, Subquery
+from django.utils import timezone
 from django.utils.functional import Promise
 from django.utils.translation import gettext as _
 
 from cluster.models import GpuType
+from jobs import endings
 from jobs.engine import ask
 from jobs.models import Attempt, Task, TaskQuerySet
 from jobs.portal import words
@@ -25,9 +28,12 @@ SHOWN = (
     "reason_code",
     "reason_args",
     "submitted_at",
+    "ended_at",
     "business__flag",
     "user__username",
+    "region__name",
 )
+SAYS_ITSELF = frozenset({"", "succeeded", "stop", "evicted"})  # ends that are no more than the state says
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,6 +43,23 @@ class Status:
     label: str | Promise
     colour: str
     moving: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Time:
+    """A time as pages show it: made here, where fifty rows of them cost little."""
+
+    iso: str
+    short: str
+    long: str
+
+    @classmethod
+    def of(cls, at: datetime) -> "Time":
+        """Return it in the zone of the pages."""
+        local = timezone.localtime(at)
+        return cls(
+            iso=local.isoformat(), short=f"{local:%Y-%m-%d %H:%M}", long=f"{local:%Y-%m-%d %H:%M:%S %Z}"
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,8 +75,16 @@ class Row:
     user: str
     cards: str  # "8" or "2 × 8"
     types: str  # "P40" or "P40, M40"
-    reason: str
-    submitted_at: datetime
+    region: str  # that it asks for; blank: any
+    reason: str  # why it waits, or ended so
+    reason_code: str
+    submitted: "Time"
+    ended: "Time | None"
+
+    @property
+    def number(self) -> str:
+        """Return the id as text, which a template shows as it is in every language."""
+        return str(self.id)
 
 
 def status(state: str) -> Status:
@@ -68,6 +99,12 @@ def status(state: str) -> Status:
 def shape(host_num: int, host_gpu_num: int) -> str:
     """Return the cards of a task in the fewest signs: `8`, or `2 × 8` for two hosts."""
     return str(host_gpu_num) if host_num == 1 else f"{host_num} × {host_gpu_num}"
+
+
+def clock(lasted: timedelta) -> str:
+    """Return a length of time as h:mm:ss, in signs of every language; of days too, since they are words elsewhere."""
+    minutes, seconds = divmod(round(lasted.total_seconds()), 60)
+    return f"{minutes // 60}:{minutes % 60:02}:{seconds:02}"
 
 
 def waits_because(task: Task) -> str:
@@ -90,21 +127,41 @@ def type_names() -> dict[int, str]:
 
 def rows(tasks: TaskQuerySet) -> list[Row]:
     """Return the rows of `tasks` (already cut to one page), in three queries."""
-    found = list(tasks.select_related("business", "user").only(*SHOWN))
+    found = list(tasks.select_related("business", "user", "region").only(*SHOWN))
     names = type_names()
-    running = _running_as(task.pk for task in found)
-    return [_row(task, names, running.get(task.pk)) for task in found]
+    last = last_attempts(task.pk for task in found)
+    return [_row(task, names, last.get(task.pk)) for task in found]
 
 
-def _running_as(task_ids: Iterable[int]) -> dict[int, tuple[str, int]]:
-    """Return class and type of the open attempts: what an `auto` task, or one of several types, became."""
-    found = Attempt.objects.filter(task__in=list(task_ids), ended_at__isnull=True)
-    columns = found.values_list("task", "task_class", "gpu_type")
-    return {task: (kind, gpu_type) for task, kind, gpu_type in columns}
+def rows_of(ids: list[int]) -> list[Row]:
+    """Return the rows of these tasks in this order, in three queries."""
+    found = {row.id: row for row in rows(Task.objects.filter(pk__in=ids))}
+    return [found[pk] for pk in ids if pk in found]
 
 
-def _row(task: Task, names: dict[int, str], running: tuple[str, int] | None) -> Row:
-    kind, types = running[0] if running else task.wanted_class, [running[1]] if running else task.gpu_types
+def last_attempts(task_ids: Iterable[int]) -> dict[int, Attempt]:
+    """Return the last attempt by task: what it became, where it is one of several, and how it ended."""
+    last = Attempt.objects.filter(task=OuterRef("task")).order_by("-number").values("number")[:1]
+    found = Attempt.objects.filter(task__in=list(task_ids), number=Subquery(last))
+    columns = found.only("task_id", "task_class", "gpu_type_id", "ended_at", "outcome_code", "outcome_args")
+    return {attempt.task_id: attempt for attempt in columns}
+
+
+def why(task: Task, last: Attempt | None) -> tuple[str, str]:
+    """Return why a task waits, or ended as it did: the code and the sentence; blank where its state says all."""
+    if task.state in WAITING:
+        return task.reason_code, waits_because(task)
+    if not task.is_over or last is None or last.outcome_code in SAYS_ITSELF:
+        return "", ""
+    return last.outcome_code, endings.sentence(last.outcome_code, last.outcome_args)
+
+
+def _row(task: Task, names: dict[int, str], last: Attempt | None) -> Row:
+    running = last if last is not None and last.ended_at is None else None
+    kind, types = (
+        (running.task_class, [running.gpu_type_id]) if running else (task.wanted_class, task.gpu_types)
+    )
+    code, reason = why(task, last)
     return Row(
         id=task.pk,
         flag=task.task_flag,
@@ -115,6 +172,9 @@ def _row(task: Task, names: dict[int, str], running: tuple[str, int] | None) -> 
         user=task.user.get_username(),
         cards=shape(task.host_num, task.host_gpu_num),
         types=", ".join(names.get(pk, f"#{pk}") for pk in types),
-        reason=waits_because(task),
-        submitted_at=task.submitted_at,
+        region=task.region.name if task.region else "",
+        reason=reason,
+        reason_code=code,
+        submitted=Time.of(task.submitted_at),
+        ended=Time.of(task.ended_at) if task.ended_at else None,
     )

@@ -1,128 +1,219 @@
-"""The submit form: filled from a template, a task or a click on free cards; asked about, then sent."""
+"""The submit page: a form and its JSON, what would become of them beside it, and then the task."""
 
 import json
 import uuid
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from django.contrib import messages
-from django.http import Http404, HttpResponse
-from django.shortcuts import get_object_or_404, redirect, render
+from django.http import HttpResponse
+from django.shortcuts import redirect, render
 from django.utils.crypto import salted_hmac
 from django.utils.translation import gettext as _
 from django.views.decorators.http import require_http_methods, require_POST
 
-from cluster.models import GpuType, Region
 from jobs import config, services
-from jobs.engine import ask
-from jobs.fields import FIELDS
-from jobs.models import Task, Template
-from jobs.portal import home
+from jobs.models import Task
+from jobs.portal import saving, starts, texts, verdict
+from jobs.portal.desk import Desk
 from jobs.portal.doors import PortalRequest, page
-from jobs.portal.forms import ConfigForm, typed, without_kept_secrets
-from quotas import access
+from jobs.portal.entries import CLASSES, typed
+from jobs.portal.forms import ConfigForm
+from jobs.values import Fault
 
-# Fields of the config document that this installation knows and does not run yet.
-NOT_YET = {name: field.says for name, field in FIELDS.items() if field.refused}
-BLANK = {"host_num": 1, "host_gpu_num": 1, "is_elasticity": False}
+LONGEST_KEY = len(uuid.uuid4().hex)
 
 
 @page
 @require_http_methods(["GET", "HEAD", "POST"])
 def submit(request: PortalRequest) -> HttpResponse:
-    """Show the form, or take what was typed: a task, or the form again with its faults."""
-    origin, offered = _origin(request), home.templates(request)
+    """Show the form, or do with it what the pressed button says; without scripts all of it goes this way."""
+    desk = Desk(request)
     if request.method != "POST":
-        start = _start(request, origin, offered)
-        return _show(request, _form(request, initial=typed(start)), origin, offered)
-    form = _form(request)
-    document = form.document()
-    try:
-        if form.errors:  # it cannot become a task, and everything else that is wrong is said with it
-            config.read(document, user=request.user, origin=origin)
-            return _show(request, form, origin, offered)
-        task = _submit(request, document, origin)
-    except config.Invalid as invalid:
-        form.blame(invalid.faults)
-        return _show(request, form, origin, offered)
-    messages.success(request, _("Task %(id)d was submitted.") % {"id": task.pk})
-    return redirect("task", pk=task.pk)
+        return _begin(desk)
+    if "use" in request.POST:
+        return _filled(desk, _changed(desk))
+    return BUTTONS.get(request.POST.get("do", ""), _submit)(desk)
 
 
 @page
 @require_POST
 def preview(request: PortalRequest) -> HttpResponse:
-    """Say what would become of what is typed, without submitting it."""
-    form = _form(request)
-    document = form.document()
-    verdict = None
+    """Say what would become of the form; ?alternatives says what else would start."""
+    desk = Desk(request)
+    form = desk.sent()
+    wanted = "alternatives" in request.GET
+    answer = verdict.of(request.user, form, origin=desk.origin, alternatives=wanted)
+    part = "includes/alternatives.html" if wanted else "includes/answer.html"
+    return render(request, part, desk.context(form) | {"answer": answer})
+
+
+@page
+@require_POST
+def fill(request: PortalRequest) -> HttpResponse:
+    """Return the fields filled from the JSON, or with a change that was chosen; what is faulty fills nothing."""
+    desk = Desk(request)
+    chosen = "use" in request.POST
     try:
-        verdict = ask.preview(request.user, without_kept_secrets(document))
+        document = _changed(desk) if chosen else desk.read_text()
+    except config.Invalid as invalid:
+        refusal = render(request, "includes/text_faults.html", {"text_faults": invalid.faults, "swap": True})
+        refusal["HX-Reswap"] = "none"
+        return refusal
+    form = desk.form(typed(document))
+    answer = verdict.of(request.user, form, origin=desk.origin)
+    context = desk.context(form) | {
+        "answer": answer,
+        "text_mark": "" if chosen else texts.mark(desk.box.text),
+    }
+    faults = [] if chosen else desk.faults_of(document)
+    return render(request, "includes/filled.html", context | {"text_faults": faults})
+
+
+def _begin(desk: Desk) -> HttpResponse:
+    request = desk.request
+    if desk.origin is not None:
+        start = starts.copy_of(desk.origin)
+    else:
+        start = starts.begin(request.user, desk.flags, desk.template, _clicked(request.GET))
+    form = desk.form(None, initial=typed(start.document))
+    form.say_origins(start.origins)
+    # The box beside it shows what the form says once it is sent as it is.
+    return desk.show(form, document=desk.form(typed(start.document)).document())
+
+
+def _clicked(query: Mapping[str, str]) -> dict[str, Any]:
+    """Return what a link asks for: free cards are there for elastic tasks, unless it says another class."""
+    clicked: dict[str, Any] = {}
+    if "gpu_type" in query:
+        clicked |= {"GPUName": query["gpu_type"], "is_elasticity": True}
+    if "region" in query:
+        clicked["region"] = query["region"]
+    if (chosen := query.get("is_elasticity", "")) in CLASSES:
+        clicked["is_elasticity"] = CLASSES[chosen]
+    for name in ("host_num", "host_gpu_num"):
+        number = query.get(name, "")
+        if number.isascii() and number.isdigit() and len(number) < 6:
+            clicked[name] = int(number)
+    return clicked
+
+
+def _submit(desk: Desk) -> HttpResponse:
+    """Make a task of what is meant; or show the form again with all its faults, and nothing lost."""
+    try:
+        form = _meant(desk)
+    except config.Invalid as invalid:
+        form = desk.sent()
+        _blame_all(desk, form)
+        return _refused(desk, form, text_faults=invalid.faults)
+    document = form.document()
+    try:
+        if form.errors:  # it cannot become a task, and everything else that is wrong is said with it
+            _blame_all(desk, form)
+            return _refused(desk, form)
+        task = _create(desk, document)
     except config.Invalid as invalid:
         form.blame(invalid.faults)
-    if form.errors:
-        verdict = None
-    faults = [(form.fields[name].label, found) for name, found in form.errors.items() if name in form.fields]
-    context = {"verdict": verdict, "faults": faults, "general": form.general}
-    return render(request, "submit.html#verdict", context)
+        return _refused(desk, form)
+    messages.success(desk.request, _("Task %(id)d was submitted.") % {"id": task.pk})
+    return redirect("task", pk=task.pk)
 
 
-def _submit(request: PortalRequest, document: Mapping[str, Any], origin: Task | None) -> Task:
+def _meant(desk: Desk) -> ConfigForm:
+    """Return the form as it is meant: filled from the JSON where only that was changed; raises Invalid."""
+    form = desk.sent()
+    document = texts.taken_over(desk.box, form.document())
+    return desk.form(typed(document)) if desk.box.changed else form
+
+
+def _refused(desk: Desk, form: ConfigForm, text_faults: Sequence[Fault] = ()) -> HttpResponse:
+    refused = _("Nothing was submitted: some fields need another look.")
+    return desk.show(form, refused=refused, text_faults=text_faults)
+
+
+def _blame_all(desk: Desk, form: ConfigForm) -> None:
+    """Put every fault of the form beside its field."""
+    try:
+        config.read(form.document(), user=desk.request.user, origin=desk.origin)
+    except config.Invalid as invalid:
+        form.blame(invalid.faults)
+
+
+def _create(desk: Desk, document: Mapping[str, Any]) -> Task:
     """Submit a document; a second click on the same form finds the task of the first."""
-    key = request.POST.get("key", "")
-    if not (key.isascii() and key.isalnum() and len(key) == len(uuid.uuid4().hex)):
-        return services.submit(request.user, document, origin=origin)
+    key, user = desk.request.POST.get("key", ""), desk.request.user
+    if not (key.isascii() and key.isalnum() and len(key) == LONGEST_KEY):
+        return services.submit(user, document, origin=desk.origin)
     # Sent before, gone back to and changed since, it is another task. Keyed: the document may hold secrets.
     typed_so = salted_hmac("form", json.dumps(document, sort_keys=True), algorithm="sha256").hexdigest()
     mark = f"form-{key}-{typed_so}"
-    return services.submit(request.user, document, origin=origin, idempotency_key=mark)
+    return services.submit(user, document, origin=desk.origin, idempotency_key=mark)
 
 
-def _form(request: PortalRequest, initial: Mapping[str, Any] | None = None) -> ConfigForm:
-    return ConfigForm(
-        request.POST if initial is None else None,
-        businesses=access.businesses_of(request.user).values_list("flag", flat=True),
-        regions=Region.objects.values_list("name", flat=True),
-        initial=initial,
-    )
+def _check(desk: Desk) -> HttpResponse:
+    """Show the form again, with what would become of it."""
+    try:
+        form = _meant(desk)
+    except config.Invalid as invalid:
+        return desk.show(desk.sent(), text_faults=invalid.faults)
+    answer = verdict.of(desk.request.user, form, origin=desk.origin, alternatives=True)
+    return desk.show(form, answer=answer)
 
 
-def _show(
-    request: PortalRequest, form: ConfigForm, origin: Task | None, offered: list[Template]
-) -> HttpResponse:
-    context = {
-        "form": form,
-        "key": request.POST.get("key") or uuid.uuid4().hex,
-        "origin": origin,
-        "gpu_types": GpuType.objects.values_list("name", flat=True),
-        "templates": offered,
-        "not_yet": NOT_YET,
-    }
-    return render(request, "submit.html", context)
+def _read(desk: Desk) -> HttpResponse:
+    """Fill the form from the JSON, or from a file."""
+    try:
+        return _filled(desk, desk.read_text())
+    except config.Invalid as invalid:
+        return desk.show(desk.sent(), text_faults=invalid.faults)
 
 
-def _origin(request: PortalRequest) -> Task | None:
-    """Return the task that is cloned, where it is one that the user may see."""
-    given = request.POST.get("clone") or request.GET.get("clone")
-    if not given:
-        return None
-    if not (given.isascii() and given.isdigit() and len(given) < 19):
-        raise Http404
-    return get_object_or_404(Task.objects.visible_to(request.user), pk=int(given))
+def _filled(desk: Desk, document: Mapping[str, Any]) -> HttpResponse:
+    form = desk.form(typed(document))
+    answer = verdict.of(desk.request.user, form, origin=desk.origin, alternatives=True)
+    return desk.show(form, answer=answer)
 
 
-def _start(request: PortalRequest, origin: Task | None, offered: list[Template]) -> dict[str, Any]:
-    """Return the document that the form begins with."""
-    if origin is not None:
-        return dict(origin.config)
-    document: dict[str, Any] = dict(BLANK)
-    chosen = request.GET.get("template", "")
-    for template in offered:
-        if str(template.pk) == chosen:
-            document |= template.config
-    if "gpu_type" in request.GET:
-        # Free cards are there for elastic tasks: a click on them means one.
-        document |= {"GPUName": request.GET["gpu_type"], "is_elasticity": True}
-    if "region" in request.GET:
-        document["region"] = request.GET["region"]
-    return document
+def _changed(desk: Desk) -> dict[str, Any]:
+    """Return the form's document with the change of an alternative laid over it; None leaves a field out."""
+    document = desk.sent().document()
+    try:
+        change = json.loads(desk.request.POST["use"])
+    except (ValueError, RecursionError):
+        return document
+    laid = document | change if isinstance(change, dict) else document
+    return {name: value for name, value in laid.items() if value is not None}
+
+
+def _save_new(desk: Desk) -> HttpResponse:
+    return _save(desk, over=False)
+
+
+def _save_over(desk: Desk) -> HttpResponse:
+    return _save(desk, over=True)
+
+
+def _save(desk: Desk, *, over: bool) -> HttpResponse:
+    """Keep the form as a template, and show it again as it is."""
+    request, said = desk.request, desk.save_form(desk.request.POST)
+    refused = _("The template was not saved: some fields need another look.")
+    try:
+        form = _meant(desk)
+    except config.Invalid as invalid:
+        return desk.show(desk.sent(), refused=refused, text_faults=invalid.faults, save_form=said)
+    document = form.document()
+    form.blame(saving.faults(document))
+    if form.errors or form.general or not said.is_valid():
+        return desk.show(form, refused=refused, save_form=said)
+    changed = saving.changeable(request.user, desk.template.pk) if over and desk.template else None
+    desk.template = saving.save(request.user, said.cleaned_data, document, changed)
+    messages.success(request, _("The template “%(name)s” was saved.") % {"name": desk.template.name})
+    return desk.show(form, save_form=desk.save_form())
+
+
+BUTTONS: dict[str, Callable[[Desk], HttpResponse]] = {
+    "check": _check,
+    "read": _read,
+    "template": _save_new,
+    "template-over": _save_over,
+}

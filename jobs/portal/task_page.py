@@ -15,9 +15,10 @@ from cluster import logs
 from jobs import config, services
 from jobs.engine import ask, forecasts
 from jobs.models import Task
-from jobs.portal import history, rows, words
+from jobs.portal import differences, history, rows, steps, waiting, words
 from jobs.portal.doors import PortalRequest, page, wants_fragment
 from jobs.services import STEERING
+from jobs.states import State
 from quotas import access
 
 
@@ -36,21 +37,28 @@ def task(request: PortalRequest, pk: int) -> HttpResponse:
     """Show a task; htmx gets the part that changes."""
     found = _visible(request, pk)
     outlook = forecasts.outlook(found)
+    attempts = history.attempts(found, request.user)
     context = {
         "task": found,
         "status": rows.status(found.state),
         "facts": _facts(found),
-        "reason": rows.waits_because(found),
-        "advice": rows.advice(found),
+        "why": waiting.why(found, request.user),
         "outlook": outlook,
         "basis": ask.basis_said(outlook.basis) if outlook else None,
-        "attempts": history.attempts(found),
+        "steps": steps.steps(found, attempts[0] if attempts else None),
+        "attempts": attempts,
+        "failure": attempts[0] if attempts and found.state == State.FAILED else None,
         "logs_stop": not found.is_over and not logs.has_room(),
         "moments": history.moments(found, request.user),
         "verbs": _verbs(request.user, found),
-        "document": json.dumps(found.config, ensure_ascii=False, indent=2),
     }
-    return render(request, "task.html#live" if wants_fragment(request) else "task.html", context)
+    if wants_fragment(request):
+        return render(request, "task.html#live", context)
+    context |= {
+        "document": json.dumps(found.config, ensure_ascii=False, indent=2),
+        "differences": differences.from_origin(found, request.user),
+    }
+    return render(request, "task.html", context)
 
 
 @page

@@ -4,16 +4,25 @@
   if (!badge) return;
 
   const QUIET_MS = 45000; // the server says something every 20 s; a socket silent this long is dead
-  const CALM_MS = { cards: 1000, tasks: 2000, task: 500, log: 500 }; // at most one event in this time
+  const CALM_MS = { cards: 1000, tasks: 2000, task: 500, log: 500, pulse: 50000 }; // at most one event in this time
+  const FIRST_RETRY_MS = 1000;
   const LONGEST_RETRY_MS = 30000;
+  const SOON = 3; // so many tries are "reconnecting"; after that the page says how old it is
+  const POLL_MS = 5000; // without a socket
+  const LIVE_POLL_MS = 60000; // with one: a message may be lost between the server and its news
 
   let socket = null;
+  let begun = false;
+  let live = false;
   let listening = "";
-  let retryMs = 0;
+  let tries = 0;
   let retry = 0;
   let watch = 0;
+  let heardAt = 0;
+  let asOf = Date.now(); // when the page was last right, by the server's clock
   const due = {};
   const last = {};
+  const missed = new Set(); // what changed while nobody looked
 
   function topics() {
     const found = new Set();
@@ -21,37 +30,61 @@
     return [...found].sort();
   }
 
-  function show(live) {
-    badge.querySelector(".live-word").textContent = live ? badge.dataset.live : badge.dataset.away;
-    badge.title = live ? badge.dataset.hintLive : badge.dataset.hintAway;
+  const clock = new Intl.DateTimeFormat("en-GB", { timeStyle: "medium", timeZone: badge.dataset.zone });
+
+  function show() {
+    const words = badge.dataset;
+    const stale = !live && tries >= SOON;
+    const [word, hint] = live
+      ? [words.live, words.hintLive]
+      : stale
+        ? [words.asOf, words.hintAsOf]
+        : [words.away, words.hintAway];
+    const [said, time] = [badge.querySelector(".live-word"), badge.querySelector(".live-time")];
+    if (said.textContent !== word) said.textContent = word; // it is read aloud when it changes
+    time.textContent = stale ? clock.format(asOf) : "";
+    time.hidden = !stale;
+    badge.title = hint;
     badge.classList.toggle("status-green", live);
-    badge.classList.toggle("status-secondary", !live);
+    badge.classList.toggle("status-yellow", stale);
+    badge.classList.toggle("status-secondary", !live && !stale);
     badge.querySelector(".status-dot").classList.toggle("status-dot-animated", live);
     badge.hidden = false;
   }
 
-  // Tell the page, but calmly: the first change at once, those that follow together.
-  function tell(kind) {
-    if (due[kind]) return;
-    const wait = Math.max(0, (last[kind] || 0) + (CALM_MS[kind] || 1000) - Date.now());
-    due[kind] = setTimeout(() => {
-      due[kind] = 0;
-      last[kind] = Date.now();
-      document.body.dispatchEvent(new CustomEvent(`taiji:${kind}`));
-    }, wait);
+  // Tell the page, but calmly: the first change at once, those that follow together. Where many pages hear the
+  // same, the server says over how long they are to spread their questions.
+  function tell(kind, spreadMs) {
+    if (document.hidden) missed.add(kind);
+    if (due[kind] || document.hidden) return;
+    const calm = (last[kind] || 0) + (CALM_MS[kind] || 1000) - Date.now();
+    due[kind] = setTimeout(
+      () => {
+        due[kind] = 0;
+        if (document.hidden) { // it went into the background meanwhile
+          missed.add(kind);
+          return;
+        }
+        last[kind] = Date.now();
+        document.body.dispatchEvent(new CustomEvent(`taiji:${kind}`));
+      },
+      Math.max(0, calm) + Math.random() * spreadMs,
+    );
   }
 
-  function heard(changed) {
-    for (const topic of changed) tell(topic.split(".")[0]);
+  function heard(changed, spreadMs) {
+    for (const kind of new Set(changed.map((topic) => topic.split(".")[0]))) tell(kind, spreadMs);
   }
 
   function expectNews() {
+    heardAt = Date.now();
     clearTimeout(watch);
-    watch = setTimeout(() => socket && socket.close(), QUIET_MS);
+    watch = setTimeout(again, QUIET_MS);
   }
 
   function open() {
     clearTimeout(retry);
+    leave();
     const wanted = topics();
     listening = wanted.join(" ");
     if (!wanted.length) return;
@@ -59,48 +92,82 @@
     const scheme = location.protocol === "https:" ? "wss" : "ws";
     const opened = new WebSocket(`${scheme}://${location.host}/ws/live/?${query}`);
     socket = opened;
-    opened.addEventListener("open", () => {
-      if (retryMs) heard(wanted); // what changed while it was away is asked for once
-      retryMs = 0;
-      show(true);
-      expectNews();
-    });
+    expectNews(); // a socket that is neither opened nor refused is dead as well
     opened.addEventListener("message", (event) => {
+      if (socket !== opened) return;
       expectNews();
-      heard(JSON.parse(event.data).changed);
+      live = true;
+      tries = 0;
+      show();
+      const message = JSON.parse(event.data);
+      heard(message.changed, message.spread_ms || 0);
     });
     opened.addEventListener("close", () => {
       if (socket === opened) again();
     });
   }
 
-  function again() {
+  // A socket that is left says nothing any more: on a dead network its end may be minutes away.
+  function leave() {
     clearTimeout(watch);
-    show(false);
+    const old = socket;
     socket = null;
-    retryMs = Math.min(LONGEST_RETRY_MS, (retryMs || 500) * 2);
-    retry = setTimeout(open, retryMs * (0.5 + Math.random() / 2)); // not all pages in the same instant
+    if (old) old.close();
+  }
+
+  function again() {
+    leave();
+    live = false;
+    tries += 1;
+    show();
+    const longest = Math.min(LONGEST_RETRY_MS, FIRST_RETRY_MS * 2 ** Math.min(tries - 1, 10));
+    clearTimeout(retry);
+    retry = setTimeout(open, longest * (0.5 + Math.random() / 2)); // not all pages in the same instant
   }
 
   // A page that changed may look at other things now: a new attempt has another log.
   function follow() {
-    if (topics().join(" ") === listening) return;
-    const old = socket;
-    socket = null;
-    if (old) old.close();
-    open();
+    if (begun && topics().join(" ") !== listening) open();
+  }
+
+  // Whoever comes back to a page wants it right: what was missed is asked for, and a socket that slept is replaced.
+  function wake() {
+    if (document.hidden) return;
+    if (!live || Date.now() - heardAt > QUIET_MS) open();
+    for (const kind of missed) tell(kind, 0);
+    missed.clear();
+  }
+
+  function poll() {
+    const wait = (live ? LIVE_POLL_MS : POLL_MS) * (0.8 + 0.4 * Math.random());
+    setTimeout(() => {
+      heard([...topics(), "pulse"], 0); // of the scheduler's pulse no socket speaks
+      poll();
+    }, wait);
+  }
+
+  function fresh(date) {
+    asOf = Date.parse(date) || Date.now();
+    if (!live) show();
   }
 
   // Not before every script of the page has said what it looks at.
-  document.addEventListener("DOMContentLoaded", open);
+  document.addEventListener("DOMContentLoaded", () => {
+    begun = true;
+    open();
+    poll();
+  });
   document.addEventListener("htmx:afterSettle", follow);
   document.addEventListener("taiji:topics", follow);
+  document.addEventListener("htmx:afterOnLoad", (event) => fresh(event.detail.xhr.getResponseHeader("Date")));
+  document.addEventListener("taiji:fresh", (event) => fresh(event.detail));
+  document.addEventListener("visibilitychange", wake);
+  window.addEventListener("online", wake);
   window.addEventListener("pagehide", () => {
-    const old = socket;
-    socket = null;
-    if (old) old.close();
+    leave();
+    live = false;
   });
   window.addEventListener("pageshow", (event) => {
-    if (event.persisted) open();
+    if (event.persisted) wake();
   });
 })();

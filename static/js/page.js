@@ -5,8 +5,16 @@
   htmx.defineExtension("morph", {
     isInlineSwap: (style) => style === "morph",
     handleSwap: (style, target, fragment) => {
-      if (style !== "morph") return false;
-      return Idiomorph.morph(target, fragment.children, { morphStyle: "outerHTML", ignoreActiveValue: true });
+      const inside = style === "morph:innerHTML";
+      if (style !== "morph" && !inside) return false;
+      return Idiomorph.morph(target, fragment.children, {
+        morphStyle: inside ? "innerHTML" : "outerHTML",
+        ignoreActiveValue: true,
+        // What somebody unfolded stays so: the server knows nothing of it.
+        callbacks: {
+          beforeAttributeUpdated: (name, node, how) => !(name === "open" && how === "remove" && node.tagName === "DETAILS"),
+        },
+      });
     },
   });
 
@@ -31,43 +39,50 @@
   document.addEventListener("htmx:afterSwap", tick);
 
   document.addEventListener("submit", (event) => {
-    const question = event.target.dataset.confirm;
+    const form = event.target;
+    const question = form.dataset.confirm;
     if (question && !window.confirm(question)) event.preventDefault();
+    if (event.defaultPrevented || !("once" in form.dataset)) return;
+    if (form.classList.contains("sent")) event.preventDefault();
+    form.classList.add("sent"); // a second click would only ask for the same again
+    setTimeout(() => form.classList.remove("sent"), 10000); // the first one may have been broken off
+  });
+
+  // A page that comes back from the browser's memory can be sent again.
+  window.addEventListener("pageshow", () => {
+    for (const form of document.querySelectorAll("form.sent")) form.classList.remove("sent");
   });
 
   // Controls that do nothing without scripts are hidden until scripts run.
-  for (const element of document.querySelectorAll(".needs-script, .type-chips")) element.hidden = false;
-
-  const field = document.getElementById("id_GPUName");
-  const chips = document.querySelectorAll(".type-chips [data-type]");
-
-  function types() {
-    return field.value.split(/[,，、]/).map((name) => name.trim()).filter(Boolean);
+  function showControls() {
+    for (const element of document.querySelectorAll(".needs-script")) element.hidden = false;
   }
 
-  function showChips() {
-    const chosen = new Set(types().map((name) => name.toLowerCase()));
-    for (const chip of chips) {
-      const on = chosen.has(chip.dataset.type.toLowerCase());
-      chip.setAttribute("aria-pressed", String(on));
-      chip.classList.toggle("btn-primary", on);
-    }
+  showControls();
+  document.addEventListener("htmx:afterSettle", showControls);
+
+  async function copy(element) {
+    const text = "value" in element ? element.value : element.textContent;
+    if (navigator.clipboard) return navigator.clipboard.writeText(text);
+    // Pages that come without TLS have no clipboard of their own: the selection is copied instead.
+    const area = document.createElement("textarea");
+    area.value = text;
+    area.className = "visually-hidden";
+    document.body.append(area);
+    area.select();
+    document.execCommand("copy");
+    area.remove();
   }
 
-  function toggleType(name) {
-    const listed = types();
-    const left = listed.filter((one) => one.toLowerCase() !== name.toLowerCase());
-    if (left.length === listed.length) left.push(name);
-    field.value = left.join(", ");
-    showChips();
-  }
-
-  if (field) {
-    for (const chip of chips) chip.addEventListener("click", () => toggleType(chip.dataset.type));
-    field.addEventListener("input", showChips);
-    showChips();
-  }
-
-  const faulty = document.querySelector("#config [aria-invalid=true]");
-  if (faulty) faulty.focus();
+  document.addEventListener("click", async (event) => {
+    const button = event.target.closest("[data-copy]");
+    if (!button) return;
+    await copy(document.getElementById(button.dataset.copy));
+    button.focus();
+    const word = button.querySelector("span");
+    const before = word.textContent;
+    if (before === button.dataset.copied) return;
+    word.textContent = button.dataset.copied;
+    setTimeout(() => { word.textContent = before; }, 2000);
+  });
 })();

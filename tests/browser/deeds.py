@@ -14,6 +14,7 @@ from cluster import hints, logs  # noqa: E402
 from cluster.models import Instance  # noqa: E402
 from jobs.engine import forecasts  # noqa: E402
 from jobs.models import Task, Template  # noqa: E402
+from tests.browser import fleet, list_deeds, submit_deeds, task_deeds  # noqa: E402
 from tests.portal.conftest import note, run  # noqa: E402
 from tests.world import World  # noqa: E402
 
@@ -75,7 +76,16 @@ def end() -> None:
     hints.publish("tasks", f"task.{task.pk}")
 
 
-DEEDS: dict[str, Callable[[], None]] = {"build": build, "start": start, "log": log, "end": end}
+DEEDS: dict[str, Callable[[], None]] = {
+    "build": build,
+    "fleet": fleet.fleet,
+    "start": start,
+    "log": log,
+    "end": end,
+    **list_deeds.DEEDS,
+    **submit_deeds.DEEDS,
+    **task_deeds.DEEDS,
+}
 
 if __name__ == "__main__":
     DEEDS[sys.argv[1]]()

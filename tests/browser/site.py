@@ -45,6 +45,11 @@ class Site:
         """Do one of the deeds to the database while the server runs, and return what it prints."""
         return self._python("-m", "tests.browser.deeds", name).strip()
 
+    @property
+    def pid(self) -> int:
+        """Return the server's process id."""
+        return self._server.pid
+
     def stop(self) -> None:
         """Stop the server."""
         self._server.terminate()

@@ -17,6 +17,7 @@ PAGES = {
     "list": "/tasks/",
     "filtered to nothing": "/tasks/?q=nothing-is-called-so",
     "form": "/tasks/new/?gpu_type=P40&region=Shenzhen",
+    "templates": "/templates/",
     "evicted task": "/tasks/2/",
     "waiting task": "/tasks/3/",
     "kept task": "/tasks/8/",
@@ -86,35 +87,6 @@ def test_a_task_is_submitted_watched_and_read_live(ann: Page, site: Site) -> Non
     expect(ann.locator("#live h1 ~ .status")).to_have_text("succeeded", timeout=4000)
     expect(ann.get_by_role("button", name="Run again")).to_be_visible()
     expect(ann.get_by_role("button", name="Stop")).to_have_count(0)
-
-
-def test_free_cards_lead_to_a_form_whose_faults_stand_beside_their_fields(ann: Page, site: Site) -> None:
-    ann.goto(site.url)
-    ann.get_by_role("link", name="M40").click()
-    expect(ann.get_by_label("GPU types")).to_have_value("M40")
-    ann.get_by_role("button", name="P40").click()
-    expect(ann.get_by_label("GPU types")).to_have_value("M40, P40")
-    ann.get_by_label("Cards on each host").fill("99")
-    ann.get_by_role("textbox", name="Name").fill("kept as typed")
-    ann.get_by_role("button", name="Submit").click()
-    expect(ann.locator("#id_start_cmd_error")).to_be_visible()
-    expect(ann.locator("#id_host_gpu_num_error")).to_be_visible()
-    expect(ann.get_by_role("textbox", name="Name")).to_have_value("kept as typed")
-    ann.get_by_label("Cards on each host").fill("1")
-    ann.get_by_role("textbox", name="Start command").fill("true")
-    ann.get_by_role("button", name="Submit").click()
-    expect(ann.get_by_role("heading", name="kept as typed")).to_be_visible()
-    expect(ann.locator("#moments")).to_contain_text("by ann")
-
-
-def test_asking_first_shows_a_verdict_and_submits_nothing(ann: Page, site: Site) -> None:
-    ann.goto(f"{site.url}/tasks/new/?template=1")
-    expect(ann.get_by_role("textbox", name="Start command")).to_have_value("python train.py")
-    ann.get_by_role("button", name="Ask").click()
-    expect(ann.locator("#verdict .status")).to_have_text(re.compile("It (starts|waits)"))
-    ann.get_by_label("Hosts").fill("0")
-    ann.get_by_role("button", name="Ask").click()
-    expect(ann.locator("#verdict .status")).to_have_text("It would be refused")
 
 
 def test_the_list_is_narrowed_without_a_reload_and_the_address_follows(ann: Page, site: Site) -> None:

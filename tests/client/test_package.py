@@ -34,7 +34,7 @@ def test_the_client_needs_nothing_of_the_platform(alone: Path, tmp_path: Path) -
 
 def test_it_simulates_where_there_is_no_platform(alone: Path, tmp_path: Path) -> None:
     (tmp_path / "s.yaml").write_text(SCENARIO)
-    line = [alone / "bin/taiji", "sim", "--scenario", "s.yaml"]
+    line = [str(alone / "bin/taiji"), "sim", "--scenario", "s.yaml"]
     done = subprocess.run(line, capture_output=True, text=True, cwd=tmp_path)
     assert (done.returncode, done.stderr) == (0, "")
     assert "finished  1" in done.stdout

@@ -8,11 +8,21 @@ from django.views.defaults import server_error
 from jobs.models import Task
 from tests.world import World
 
-PAGES = ["/", "/tasks/", "/tasks/new/"]
+PAGES = ["/", "/tasks/", "/tasks/new/", "/templates/"]
 
 
 @pytest.mark.django_db
-@pytest.mark.parametrize("address", [*PAGES, "/tasks/1/", "/tasks/1/stop/", "/tasks/new/preview/"])
+@pytest.mark.parametrize(
+    "address",
+    [
+        *PAGES,
+        "/tasks/1/",
+        "/tasks/1/stop/",
+        "/tasks/new/preview/",
+        "/tasks/new/fill/",
+        "/templates/1/remove/",
+    ],
+)
 def test_whoever_is_not_logged_in_is_led_to_the_login(client: Client, address: str) -> None:
     answer = client.get(address)
     assert answer.status_code == 302

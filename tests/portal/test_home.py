@@ -1,11 +1,16 @@
 """The first page: free cards, one's own tasks, templates."""
 
+from datetime import UTC, datetime, timedelta
+
 import pytest
 from django.test import Client
 from pytest_django import DjangoAssertNumQueries
 
+from cluster import samples
 from cluster.models import Host
 from jobs.models import Claim, Template
+from jobs.portal import free_cards
+from quotas.models import Quota
 from tests.portal.conftest import run
 from tests.world import World
 
@@ -21,6 +26,71 @@ def test_free_cards_show_as_a_range_with_the_largest_block_and_the_time(world: W
     assert ">4–7<" in page
     assert "up to 4 on one host" in page
     assert "as of " in page
+
+
+def test_an_operator_sees_the_exact_number_and_the_hosts_behind_it(world: World, operator: Client) -> None:
+    world.host("h2", 5)
+    world.host("h3", 5)
+    page = text(operator)
+    assert ">18<" in page
+    assert "2 hosts have 5 free" in page
+    assert "1 host has 8 free" in page
+
+
+def test_the_largest_gang_that_would_start_now_is_a_click_away(world: World, ann: Client) -> None:
+    run(world.task(cards=2), world.host("h1"))
+    world.host("h2", 6)
+    world.host("h3", 3)
+    page = text(ann)
+    assert "a gang of 2 × 6 starts now" in page
+    form = ann.get("/tasks/new/?gpu_type=P40&region=SZ&host_num=2&host_gpu_num=6").context["form"]
+    assert [str(form[name].value()) for name in ("host_num", "host_gpu_num")] == ["2", "6"]
+
+
+def test_what_is_left_of_my_quotas_stands_beside_what_is_idle(world: World, ann: Client) -> None:
+    run(world.task(cards=8), world.host("h1"))
+    world.business("speech", P40=64)
+    page = text(ann)
+    assert "quota of ads" in page
+    assert "8 of 16 left" in page
+    assert "speech" not in page
+
+
+def test_a_quota_of_the_region_caps_what_is_left_in_it(world: World, ann: Client) -> None:
+    Quota.objects.create(
+        business=world.business("ads"), gpu_type=world.gpu_type(), region=world.region("SZ"), cards=4
+    )
+    world.host("elsewhere", region="BJ")
+    tiles = {region.name: region.tiles[0] for region in free_cards.by_region(world.user("ann"))}
+    assert [(name, tile.quotas[0].left) for name, tile in tiles.items()] == [("BJ", 16), ("SZ", 4)]
+
+
+def test_the_last_day_is_drawn_from_left_to_right_and_no_higher_than_the_most() -> None:
+    now = datetime(2030, 1, 2, tzinfo=UTC)
+    day = [(now - timedelta(hours=24 - 6 * n), free) for n, free in enumerate((0, 8, 4, 8, 2))]
+    assert free_cards.line(day, now) == "0.0,23.0 24.0,1.0 48.0,12.0 72.0,1.0 96.0,17.5"
+
+
+@pytest.mark.parametrize("day", [[], [(datetime(2030, 1, 1, tzinfo=UTC), 3)]])
+def test_a_line_takes_two_points(day: list[tuple[datetime, int]]) -> None:
+    assert free_cards.line(day, datetime(2030, 1, 1, 1, tzinfo=UTC)) == ""
+
+
+def test_a_day_without_any_free_card_is_a_flat_line() -> None:
+    now = datetime(2030, 1, 2, tzinfo=UTC)
+    assert free_cards.line([(now - timedelta(hours=1), 0), (now, 0)], now) == "92.0,23.0 96.0,23.0"
+
+
+def test_the_quarters_of_the_last_day_are_asked_for_and_no_others(world: World) -> None:
+    world.host("h1")
+    now = datetime(2030, 1, 2, 8, 31, tzinfo=UTC)
+    for before in (timedelta(0), timedelta(minutes=1), timedelta(hours=3, minutes=16), timedelta(hours=25)):
+        samples.take(now - before, {})
+    [course] = samples.last_day(now).values()
+    assert course == [
+        (datetime(2030, 1, 2, 5, 15, tzinfo=UTC), 8),
+        (datetime(2030, 1, 2, 8, 30, tzinfo=UTC), 8),
+    ]
 
 
 def test_the_exact_number_of_free_cards_stays_unsaid(world: World, ann: Client) -> None:
@@ -78,6 +148,15 @@ def test_only_my_own_tasks_that_are_not_over_stand_on_the_first_page(world: Worl
     assert "not-mine" not in page
 
 
+def test_the_first_page_leads_to_all_of_my_own_tasks(world: World, ann: Client) -> None:
+    world.task(task_flag="mine-is-over", state="succeeded")
+    world.task(user="cid", task_flag="not-mine")
+    link = ann.get("/").content.decode().partition(">All of mine<")[0].rpartition('href="')[2].rstrip('"')
+    page = text(ann, link)
+    assert "mine-is-over" in page
+    assert "not-mine" not in page
+
+
 def test_templates_for_all_and_for_my_businesses_are_offered(world: World, ann: Client) -> None:
     Template.objects.create(name="for all", config={})
     Template.objects.create(name="for ads", business=world.business("ads"), config={})
@@ -105,7 +184,7 @@ def test_the_first_page_takes_as_many_queries_for_many_as_for_few(
     for number in range(tasks):
         world.host(f"more{number}", region=f"R{number}")
         world.task(task_flag=f"t{number}")
-    with django_assert_num_queries(8):
+    with django_assert_num_queries(15):  # two of them say when the scheduler last looked: it never did here
         ann.get("/")
-    with django_assert_num_queries(4):
+    with django_assert_num_queries(6):
         ann.get("/?part=cards", headers={"HX-Request": "true"})

@@ -10,7 +10,7 @@ from channels.routing import URLRouter
 from django.contrib.auth.models import AnonymousUser, User
 from django.test import Client
 
-from cluster import hints
+from cluster import hints, hub
 from jobs.models import Task
 from jobs.portal import live
 from jobs.portal.live import may_listen
@@ -82,7 +82,7 @@ class Socket:
         answer = await self._page.receive_output(3)
         return bool(answer["type"] == "websocket.accept")
 
-    async def told(self) -> dict[str, list[str]]:
+    async def told(self) -> dict[str, Any]:
         """Return the next message."""
         return dict(json.loads((await self._page.receive_output(3))["text"]))
 
@@ -106,12 +106,12 @@ def test_a_socket_is_told_which_topics_changed_and_nothing_else(valkey: str) -> 
     async def listen() -> None:
         page = Socket(user, f"topic=cards&topic=task.{task.pk}")
         assert await page.open()
-        assert set((await page.told())["changed"]) == wanted  # Redis was found: look once
+        assert set((await page.told())["changed"]) == wanted  # what changed before the socket: look once
         await sync_to_async(hints.publish)("cards", "tasks", f"task.{task.pk}", "task.999")
         told: set[str] = set()
         while told != wanted:
             message = await page.told()
-            assert set(message) == {"changed"}
+            assert set(message) == {"changed", "spread_ms"}
             told |= set(message["changed"])
         await page.leave()
 
@@ -135,8 +135,9 @@ def test_a_socket_without_news_and_without_redis_still_beats(
     async def listen() -> None:
         page = Socket(user, "topic=cards")
         assert await page.open()
-        assert await page.told() == {"changed": []}
-        assert await page.told() == {"changed": []}
+        assert (await page.told())["changed"] == ["cards"]
+        assert await page.told() == {"changed": [], "spread_ms": 0}
+        assert await page.told() == {"changed": [], "spread_ms": 0}
         await page.leave()
 
     async_to_sync(listen)()
@@ -154,7 +155,7 @@ def test_who_may_see_a_task_no_more_is_told_no_more(
     async def listen() -> None:
         page = Socket(user, f"topic=task.{task.pk}")
         assert await page.open()
-        assert await page.told() == {"changed": []}
+        await page.told()
         if how == "was put out":
             await sync_to_async(User.objects.filter(pk=user.pk).update)(is_active=False)
         else:
@@ -162,3 +163,33 @@ def test_who_may_see_a_task_no_more_is_told_no_more(
         await page.ends()
 
     async_to_sync(listen)()
+
+
+@pytest.mark.django_db(transaction=True)
+def test_of_many_pages_each_is_told_to_wait_a_while_before_it_asks(
+    world: World, task: Task, valkey: str
+) -> None:
+    user = world.user("ann")
+
+    async def listen() -> None:
+        pages = [Socket(user, f"topic=tasks&topic=task.{task.pk}") for _ in range(3)]
+        for page in pages:
+            assert await page.open()
+        for page in pages:
+            await page.told()
+        await sync_to_async(hints.publish)("tasks")
+        for page in pages:
+            message = await page.told()
+            while "tasks" not in message["changed"]:
+                message = await page.told()
+            assert message["spread_ms"] == 3 * live.SPREAD_MS_EACH
+        for page in pages:
+            await page.leave()
+
+    async_to_sync(listen)()
+
+
+def test_pages_never_wait_longer_than_people_would(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(hub, "listeners", lambda topics: 1_000_000)
+    assert json.loads(live.message({"tasks"}))["spread_ms"] == live.SPREAD_MS_MOST
+    assert json.loads(live.message(set())) == {"changed": [], "spread_ms": 0}

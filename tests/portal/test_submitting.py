@@ -3,13 +3,15 @@
 from typing import Any
 
 import pytest
+from django.core.files.uploadedfile import SimpleUploadedFile
 from django.test import Client
 from pytest_django import DjangoAssertNumQueries, Settings
 
 from cluster import vault
 from jobs.fields import FIELDS
 from jobs.models import Task, Template
-from jobs.portal.forms import FLAGS, ConfigForm, typed
+from jobs.portal.entries import FLAGS, typed
+from jobs.portal.forms import ConfigForm
 from tests.portal.conftest import run
 from tests.world import World
 
@@ -96,7 +98,7 @@ def test_every_fault_stands_beside_its_field_and_nothing_is_lost(ann: Client) ->
 
 def test_the_group_of_a_fault_stands_open(ann: Client) -> None:
     page = ann.post("/tasks/new/", GOOD | {"retry_limit": "-1"}).content.decode()
-    assert '<details class="card mb-3" open>' in page
+    assert '<details class="card mb-3" id="optional" open>' in " ".join(page.split())
 
 
 def test_more_than_the_quota_is_refused(ann: Client) -> None:
@@ -264,7 +266,7 @@ def test_code_from_git_needs_no_command_and_a_copy_keeps_its_token_unseen(
     again = page.context["form"]["model_params"].value()
     copied = {**GOOD, "start_cmd": "", "model_params": again, "clone": str(task.pk)}
     asked = ann.post("/tasks/new/preview/", copied, headers={"HX-Request": "true"})
-    assert "It starts at once" in asked.content.decode()
+    assert "Starts now" in asked.content.decode()
     ann.post("/tasks/new/", copied)
     assert Task.objects.latest("pk").code == task.code
 
@@ -279,19 +281,19 @@ def test_a_fault_of_git_stands_beside_its_field(ann: Client, settings: Settings)
 
 def test_asking_says_what_is_wrong_and_makes_nothing(ann: Client) -> None:
     answer = ann.post("/tasks/new/preview/", GOOD | {"host_num": "x"}, headers={"HX-Request": "true"})
-    assert "It would be refused" in answer.content.decode()
+    assert "Would be refused" in answer.content.decode()
     assert "Hosts" in answer.content.decode()
     assert not Task.objects.exists()
 
 
 def test_asking_for_more_than_there_ever_is_says_never(ann: Client) -> None:
     answer = ann.post("/tasks/new/preview/", GOOD | {"host_gpu_num": "9"}, headers={"HX-Request": "true"})
-    assert "It can never start" in answer.content.decode()
+    assert "Never starts" in answer.content.decode()
 
 
 def test_asking_says_that_it_starts_and_makes_nothing(ann: Client) -> None:
     answer = ann.post("/tasks/new/preview/", GOOD, headers={"HX-Request": "true"})
-    assert "It starts at once" in answer.content.decode()
+    assert "Starts now" in answer.content.decode()
     assert not Task.objects.exists()
 
 
@@ -299,13 +301,276 @@ def test_asking_says_when_it_would_start(world: World, ann: Client) -> None:
     run(world.task(cards=8, time_limit_s=3600), world.host("h1"))
     answer = ann.post("/tasks/new/preview/", GOOD, headers={"HX-Request": "true"})
     said = " ".join(answer.content.decode().split())
-    assert "Place in line: 1" in said
+    assert "Queues at 1 of 1" in said
     assert "Estimated start: <time" in said
     assert "from the time limits of tasks before it (1)" in said
+
+
+def test_what_is_missing_is_no_fault_yet_and_the_cards_are_looked_for_all_the_same(ann: Client) -> None:
+    answer = ann.post("/tasks/new/preview/", GOOD | {"start_cmd": ""})
+    said = answer.content.decode()
+    assert "Starts now" in said
+    assert "Still to fill in:" in said
+    assert 'href="#id_start_cmd"' in said
+
+
+def test_a_start_says_where(ann: Client) -> None:
+    said = " ".join(ann.post("/tasks/new/preview/", GOOD).content.decode().split())
+    assert "P40</span> · SZ · as a high task" in said
+    assert "h1: 2 cards" in said
+
+
+def test_a_start_after_evicting_says_whose_and_what_is_lost(world: World, ann: Client) -> None:
+    run(world.task("speech", "oz", cards=8, wanted_class="elastic", pull_up=True), world.host("h1"))
+    said = " ".join(ann.post("/tasks/new/preview/", GOOD).content.decode().split())
+    assert "Starts after evicting 1 task" in said
+    assert "· speech" in said
+    assert "· oz" not in said  # whose it is, the members of its business know
+    assert "8 cards · loses 0.7 card-hours · comes back by itself" in said
+    assert "In all 0.7 card-hours" in said
+
+
+def test_what_else_would_start_is_offered_as_a_change_of_the_form(world: World, ann: Client) -> None:
+    run(world.task(cards=8), world.host("h1"))
+    world.host("m1", gpu_type="M40")
+    world.business("ads", M40=8)
+    page = ann.post("/tasks/new/preview/?alternatives", GOOD).content.decode()
+    assert "This would start:" in page
+    use = '{"GPUName": "M40"}'
+    assert use.replace('"', "&quot;") in page
+    fields = ann.post("/tasks/new/fill/", GOOD | {"use": use}).content.decode()
+    assert 'value="M40"' in fields
+    assert "Starts now" in fields
+    whole = ann.post("/tasks/new/", GOOD | {"use": use})  # the same without scripts
+    assert whole.context["form"]["GPUName"].value() == "M40"
+    assert whole.context["form"]["start_cmd"].value() == "python train.py"
+    assert not Task.objects.filter(task_flag="demo").exists()
+
+
+@pytest.mark.parametrize("use", ["", "nonsense", "[1]", "[" * 100_000])
+def test_a_change_that_is_none_changes_nothing(use: str, ann: Client) -> None:
+    form = ann.post("/tasks/new/", GOOD | {"use": use}).context["form"]
+    assert form["GPUName"].value() == "P40"
+
+
+def test_without_scripts_check_says_what_would_become_of_it(ann: Client) -> None:
+    page = ann.post("/tasks/new/", GOOD | {"do": "check"})
+    assert "Starts now" in page.content.decode()
+    assert page.context["form"]["task_flag"].value() == "demo"
+    assert not Task.objects.exists()
+
+
+def test_the_secret_of_a_copy_of_another_is_asked_for_before_it_is_submitted(
+    ann: Client, colleague: Client
+) -> None:
+    first = submitted(ann, secret_env="API_KEY=hush-hush")
+    copied = GOOD | {"clone": str(first.pk), "secret_env": "API_KEY"}
+    assert "Starts now" in ann.post("/tasks/new/preview/", copied).content.decode()
+    assert "Give the value of this secret" in colleague.post("/tasks/new/preview/", copied).content.decode()
+
+
+# --- the JSON beside the form
+
+
+def begun(browser: Client) -> dict[str, str]:
+    """Return what the browser would send of a form that was just checked: its fields, its JSON, their marks."""
+    context = browser.post("/tasks/new/", GOOD | {"do": "check"}).context
+    return GOOD | {name: context[name] for name in ("json_was", "form_was")} | {"json": context["text"]}
+
+
+SEED = """{
+# 基础配置
+"Token":"", # token
+"business_flag": "ads",
+"host_num": 1, # 几台GPU机器
+"host_gpu_num": 2 ,
+"GPUName": 'P40',
+"is_elasticity": true,
+"start_cmd": "python seed.py",
+"model_params": {"model_source": "git", "path_info": {"group": "", "project": "",}},
+}
+"""
+
+
+@pytest.mark.parametrize(
+    "text",
+    [SEED, SEED.replace("\n", "\r\n"), "business_flag: ads\nstart_cmd: python seed.py\nis_elasticity: true"],
+    ids=["the commented sample", "with CRLF", "YAML"],
+)
+def test_the_form_is_filled_from_what_is_pasted(text: str, ann: Client) -> None:
+    fields = ann.post("/tasks/new/fill/", GOOD | {"json": text})
+    assert "python seed.py" in fields.content.decode()
+    assert "HX-Reswap" not in fields
+    form = ann.post("/tasks/new/", GOOD | {"json": text, "do": "read"}).context["form"]
+    assert form["start_cmd"].value() == "python seed.py"
+    assert form["is_elasticity"].value() == "true"
+    assert form["model_params"].value() is None  # nothing is filled in there
+
+
+def test_a_file_fills_the_form_without_scripts(ann: Client) -> None:
+    file = SimpleUploadedFile("config.json", b"\xef\xbb\xbf" + SEED.encode())
+    form = ann.post("/tasks/new/", GOOD | {"do": "read", "file": file}).context["form"]
+    assert form["start_cmd"].value() == "python seed.py"
+
+
+def test_a_file_that_is_no_text_is_refused_and_nothing_typed_is_lost(ann: Client) -> None:
+    file = SimpleUploadedFile("model.bin", b"\xff\xfe\x00")
+    page = ann.post("/tasks/new/", GOOD | {"do": "read", "file": file})
+    assert "model.bin is no text" in page.content.decode()
+    assert page.context["form"]["task_flag"].value() == "demo"
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ('{"a": 1', "Line 1 cannot be read"),
+        ("[1]", "A config is an object"),
+        ("", "A config is an object"),
+        ('{"a":' * 40 + "1" + "}" * 40, "nested too deeply"),
+        ("x" * 300_000, "longer than 256 KiB"),
+    ],
+)
+def test_a_text_that_is_no_document_fills_nothing_and_says_why(text: str, said: str, ann: Client) -> None:
+    answer = ann.post("/tasks/new/fill/", GOOD | {"json": text})
+    assert answer["HX-Reswap"] == "none"
+    assert said in answer.content.decode()
+    page = ann.post("/tasks/new/", GOOD | {"json": text, "do": "read"})
+    assert said in page.content.decode()
+    assert page.context["form"]["task_flag"].value() == "demo"
+
+
+def test_faults_of_the_text_stand_beside_it_and_in_the_form(ann: Client) -> None:
+    text = '{"business_flag": "ads", "start_cmd": "x", "host_num": "two", "hostgpu": 1, "env": {"1A": "x"}}'
+    page = ann.post("/tasks/new/fill/", GOOD | {"json": text}).content.decode()
+    for name in ("host_num", "hostgpu", "env.1A"):
+        assert f"<code>{name}</code>" in page
+    assert 'value="two"' in page
+    assert 'data-field="host_num"' in page
+
+
+def test_secrets_show_as_marks_in_the_json_and_survive_it(ann: Client) -> None:
+    page = ann.post("/tasks/new/", GOOD | {"do": "check", "secret_env": "KEY=hush-hush"})
+    text = page.context["text"]
+    assert "hush" not in text
+    changed = {**GOOD, "secret_env": "KEY=hush-hush", "json": text.replace("train.py", "other.py")}
+    form = ann.post("/tasks/new/", changed | {"do": "read"}).context["form"]
+    assert form["start_cmd"].value() == "python other.py"
+    assert form["secret_env"].value() == "KEY=hush-hush"
+
+
+def test_a_changed_text_is_what_is_submitted(ann: Client) -> None:
+    sent = begun(ann)
+    sent["json"] = sent["json"].replace("train.py", "other.py")
+    assert ann.post("/tasks/new/", sent).status_code == 302
+    assert Task.objects.get().config["start_cmd"] == "python other.py"
+
+
+def test_a_changed_form_is_what_is_submitted_with_the_text_as_it_was(ann: Client) -> None:
+    assert ann.post("/tasks/new/", begun(ann) | {"start_cmd": "python form.py"}).status_code == 302
+    assert Task.objects.get().config["start_cmd"] == "python form.py"
+
+
+def test_where_both_were_changed_nothing_is_submitted_or_lost(ann: Client) -> None:
+    sent = begun(ann)
+    sent |= {"json": sent["json"].replace("train.py", "other.py"), "start_cmd": "python form.py"}
+    page = ann.post("/tasks/new/", sent)
+    assert "The form and its JSON were both changed" in page.content.decode()
+    assert page.context["form"]["start_cmd"].value() == "python form.py"
+    assert "other.py" in page.context["text"]
+    assert not Task.objects.exists()
+    again = sent | {name: page.context[name] for name in ("json_was", "form_was")}
+    assert ann.post("/tasks/new/", again).status_code == 200  # it does not go away by being sent again
+    assert ann.post("/tasks/new/", again | {"json": ""}).status_code == 302
+
+
+def test_a_text_that_cannot_be_read_keeps_the_task_from_being_submitted(ann: Client) -> None:
+    page = ann.post("/tasks/new/", begun(ann) | {"json": "{broken"})
+    assert page.context["text"] == "{broken"
+    assert "cannot be taken as it is" in page.content.decode()
+    assert not Task.objects.exists()
+
+
+def test_a_half_character_in_the_text_does_not_break_the_page(ann: Client) -> None:
+    text = '{"business_flag": "ads", "start_cmd": "\\ud800", "task_flag": "\\ud800", "\\udfff": 1}'
+    for address in ("/tasks/new/fill/", "/tasks/new/"):
+        answer = ann.post(address, GOOD | {"json": text, "do": "read"})
+        assert answer.status_code == 200
+        assert "U+D800" in answer.content.decode()
+
+
+# --- what the form begins with
+
+
+def origins(browser: Client, query: str = "") -> dict[str, str]:
+    """Return what stands beside each field about where its value comes from."""
+    form = browser.get(f"/tasks/new/{query}").context["form"]
+    return {name: str(field.origin) for name, field in form.fields.items() if field.origin}
+
+
+def test_a_first_form_says_where_its_values_come_from(ann: Client) -> None:
+    found = origins(ann)
+    assert found["business_flag"] == "Your only business."
+    assert found["host_num"] == found["host_gpu_num"] == found["is_elasticity"] == "Default of the platform."
+    assert "Blank: P40, the default types of the business." in " ".join(
+        ann.get("/tasks/new/").content.decode().split()
+    )
+
+
+def test_a_next_form_begins_as_the_last_task_was(world: World, ann: Client) -> None:
+    world.user("ann", "speech")
+    last = submitted(ann, is_elasticity="true", image_full_name="")
+    form = ann.get("/tasks/new/").context["form"]
+    assert (form["business_flag"].value(), form["is_elasticity"].value()) == ("ads", "true")
+    assert origins(ann)["business_flag"] == f"As in your last task, #{last.pk}."
+
+
+def test_nothing_of_a_last_task_is_taken_from_a_business_that_was_left(world: World, ann: Client) -> None:
+    submitted(ann, is_elasticity="true")
+    world.business("ads").members.clear()
+    world.user("ann", "speech")
+    form = ann.get("/tasks/new/").context["form"]
+    assert (form["business_flag"].value(), form["is_elasticity"].value()) == ("speech", "false")
+
+
+def test_each_source_goes_before_the_one_under_it(ann: Client) -> None:
+    submitted(ann)
+    template = Template.objects.create(name="Night", config={"GPUName": "M40", "start_cmd": "x"})
+    found = origins(ann, f"?template={template.pk}&gpu_type=P40&region=SZ")
+    assert found["start_cmd"] == "From the template “Night”."
+    assert found["GPUName"] == found["region"] == "From the free cards that you clicked."
+    copied = origins(ann, f"?clone={Task.objects.get().pk}")
+    assert copied["start_cmd"] == f"From task #{Task.objects.get().pk}."
+
+
+def test_a_link_may_name_the_class_and_the_size_too(ann: Client) -> None:
+    form = ann.get("/tasks/new/?gpu_type=P40&is_elasticity=false&host_num=2&host_gpu_num=4").context["form"]
+    values = [form[name].value() for name in ("GPUName", "is_elasticity", "host_num", "host_gpu_num")]
+    assert values == ["P40", "false", "2", "4"]
+    form = ann.get("/tasks/new/?is_elasticity=x&host_num=-1&host_gpu_num=%C2%B2").context["form"]
+    assert [form[name].value() for name in ("is_elasticity", "host_num", "host_gpu_num")] == [
+        "false",
+        "1",
+        "1",
+    ]
+
+
+def test_what_was_sent_says_nothing_of_where_it_began(ann: Client) -> None:
+    assert "Default of the platform" not in ann.post("/tasks/new/", GOOD | {"host_num": "x"}).content.decode()
+
+
+def test_the_image_that_operators_chose_is_named(ann: Client, settings: Settings) -> None:
+    settings.DEFAULT_IMAGE = "registry.example.com/base:1"
+    assert "Blank: registry.example.com/base:1" in ann.get("/tasks/new/").content.decode()
+
+
+def test_the_types_of_a_business_of_others_are_not_told(world: World, ann: Client) -> None:
+    world.business("speech", A100=8)
+    page = ann.post("/tasks/new/preview/", GOOD | {"business_flag": "speech"}).content.decode()
+    assert "A100, the default types" not in page
 
 
 def test_the_form_takes_a_fixed_number_of_queries(
     ann: Client, django_assert_num_queries: DjangoAssertNumQueries
 ) -> None:
-    with django_assert_num_queries(6):
+    with django_assert_num_queries(11):
         ann.get("/tasks/new/")

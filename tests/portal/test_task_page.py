@@ -1,6 +1,8 @@
 """The page of one task: what it says, and what may be done there."""
 
+import re
 from datetime import UTC, datetime, timedelta
+from html import escape, unescape
 
 import pytest
 from django.test import Client
@@ -9,11 +11,18 @@ from pytest_django import DjangoAssertNumQueries
 
 from cluster import logs
 from cluster.models import Host, Instance
-from jobs.engine import forecasts
+from jobs.engine import forecasts, hosts_for
 from jobs.models import Task
+from jobs.portal import log_page
 from jobs.portal.history import ranges
+from quotas.models import Quota
 from tests.portal.conftest import note, run
 from tests.world import World
+
+
+@pytest.fixture(autouse=True)
+def _looks_at_hosts_each_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(hosts_for, "KEPT_S", 0.0)
 
 
 def text(browser: Client, task: Task, **headers: str) -> str:
@@ -90,7 +99,7 @@ def test_the_time_line_says_who_and_for_whom_and_by_which_rule(world: World, ann
     assert "Evicted: told to leave its cards" in page
     assert f'for <a href="/tasks/{mine.pk}/">task {mine.pk}</a> of ads' in page
     assert "its cards were the cheapest to give up" in page
-    assert page.index("Evicted: told") < page.index(">Submitted</span>")
+    assert page.index("Evicted: told") < page.index('text-break">Submitted</span>')
 
 
 def test_a_task_of_others_is_named_as_a_cause_and_not_linked(world: World, ann: Client) -> None:
@@ -198,8 +207,8 @@ def test_a_log_that_was_removed_and_a_full_disk_are_told(
 
 
 def test_an_open_task_is_asked_for_again_and_one_that_is_over_is_not(world: World, ann: Client) -> None:
-    assert "every 5s" in text(ann, world.task())
-    assert "every 5s" not in text(ann, world.task(state="failed", ended_at=timezone.now()))
+    assert 'hx-trigger="taiji:task' in text(ann, world.task())
+    assert 'hx-trigger="taiji:task' not in text(ann, world.task(state="failed", ended_at=timezone.now()))
 
 
 def test_htmx_gets_what_changes_and_leaves_the_log_alone(world: World, ann: Client) -> None:
@@ -224,4 +233,245 @@ def test_the_page_takes_as_many_queries_for_a_long_past_as_for_a_short_one(
         note(task, "evicted", "evicting", actor=world.user("ann"), args={"for": task.pk, "rule": "victim"})
     run(task, world.host("h1"), world.host("h2"))
     with django_assert_num_queries(11):
-        ann.get(f"/tasks/{task.pk}/")
+        text(ann, task, **{"HX-Request": "true"})
+
+
+# Why it waits
+
+
+def test_a_blocker_is_tagged_with_what_can_be_done_about_it(world: World, ann: Client) -> None:
+    numbers = {"host_num": 1, "per_host": 8, "types": "P40", "hosts": 0}
+    for code, tag in (("leaving", "wait"), ("no_host", "change it"), ("no_container", "ask operators")):
+        args = {"cards": 8, "missing": 8} if code == "leaving" else numbers
+        page = text(ann, world.task(cards=8, reason_code=code, reason_args=args))
+        assert f'-lt">{tag}</span> <span class="fw-medium reason' in page
+
+
+def test_hosts_are_counted_by_why_they_do_not_take_it(world: World, ann: Client) -> None:
+    for name in ("h1", "h2"):  # four of eight cards are free on each: eight in all, and no host has them
+        run(world.task(cards=4), world.host(name))
+    world.host("h3")
+    Host.objects.filter(name="h3").update(state="cordoned")
+    numbers = {"per_host": 8, "types": "P40", "free": 8, "largest": 4}
+    page = text(ann, world.task(cards=8, reason_code="no_cards", reason_args=numbers))
+    assert "8 are free, the largest host has 4" in page
+    table = page.split('id="why-hosts"')[1].split("</table>")[0]
+    rows = [
+        re.findall(r"<td.*?>(?:<span.*?>)?(.*?)(?:</span>)?</td>", row) for row in table.split("<tr>")[2:]
+    ]
+    assert rows == [
+        ["2 hosts", "wait", "have too few free cards: tasks are on them", "8", "4"],
+        ["1 host", "ask operators", "take no starts: cordoned", "8", "8"],
+    ]
+    ann.post("/i18n/setlang/", {"language": "zh-hans"})
+    assert "2 台母机" in text(ann, Task.objects.latest("pk"))
+
+
+def test_a_quota_lowered_under_what_runs_is_shown_as_over_and_never_as_less_than_nothing(
+    world: World, ann: Client
+) -> None:
+    for name in ("h1", "h2"):
+        run(world.task(cards=8), world.host(name))
+    world.business("ads", P40=8)
+    numbers = {"business": "ads", "used": 16, "type": "P40", "limit": 8, "over": 8}
+    task = world.task(cards=8, reason_code="quota_over", reason_args=numbers)
+    page = text(ann, task)
+    assert "P40: 16 of 8 in use by high tasks, 0 left <strong>· over by 8</strong>" in page
+    Quota.objects.all().delete()
+    assert "P40: 16 of 0 in use by high tasks, 0 left <strong>· over by 16</strong>" in text(ann, task)
+
+
+def test_whom_it_waits_for_and_who_leaves_for_it_are_named(world: World, ann: Client) -> None:
+    head = world.task("speech", "oz")
+    behind = text(ann, world.task(reason_code="behind", reason_args={"head": head.pk}))
+    assert f"task {head.pk} of speech" in behind
+    assert f'href="/tasks/{head.pk}/"' not in behind
+    victim = world.task(cards=8, wanted_class="elastic")
+    task = world.task(cards=8, reason_code="leaving", reason_args={"cards": 8, "missing": 8})
+    run(victim, world.host("h1"), evicted_for=task)
+    page = text(ann, task)
+    assert f'leaving for it</span> <a href="/tasks/{victim.pk}/">task {victim.pk}</a> of ads' in page
+
+
+def test_a_held_task_counts_no_hosts(world: World, ann: Client) -> None:
+    page = text(ann, world.task(state="held", reason_code="hold"))
+    assert "held by its owner" in page
+    assert "why-hosts" not in page
+    assert "Why it waits" not in text(ann, world.task(state="failed"))
+
+
+# Its way
+
+
+def steps_of(page: str) -> list[tuple[str, str]]:
+    """Return how each step stands, and its name."""
+    return re.findall(r'<li class="stage stage-(\w+)".*?stage-name">(.*?)</span>', page)
+
+
+def test_the_steps_of_a_task_that_waits_stand_at_queued(world: World, ann: Client) -> None:
+    assert steps_of(text(ann, world.task())) == [
+        ("done", "Submitted"),
+        ("now", "Queued"),
+        ("ahead", "Starting"),
+        ("ahead", "Running"),
+        ("ahead", "Ended"),
+    ]
+
+
+def test_the_steps_of_a_task_that_runs_have_their_times(world: World, ann: Client) -> None:
+    task = world.task()
+    attempt = run(task, world.host("h1"))
+    page = text(ann, task)
+    assert steps_of(page)[2:] == [("done", "Starting"), ("now", "Running"), ("ahead", "Ended")]
+    assert "took 0:01:00" in page, "from its cards to all of it running"
+    assert f"{timezone.localtime(attempt.running_at):%m-%d %H:%M:%S}</time>" in page.split("Ended</span>")[0]
+
+
+def test_the_steps_of_a_task_that_was_evicted_begin_anew(world: World, ann: Client) -> None:
+    task = world.task(pull_up=True)
+    run(task, world.host("h1"), outcome="evicted")
+    stands = [stand for stand, _name in steps_of(text(ann, task))]
+    assert stands == ["done", "now", "ahead", "ahead", "ahead"]
+
+
+def test_the_steps_of_a_task_that_never_ran_pass_over_what_it_did_not_reach(
+    world: World, ann: Client
+) -> None:
+    task = world.task(state="stopped", ended_at=timezone.now())
+    assert steps_of(text(ann, task)) == [
+        ("done", "Submitted"),
+        ("done", "Queued"),
+        ("skipped", "Starting"),
+        ("skipped", "Running"),
+        ("done", "stopped"),
+    ]
+
+
+# Attempts
+
+
+@pytest.mark.parametrize(
+    ("interval", "said"),
+    [
+        (None, "At most 0.53 card-hours of work are lost: it names no checkpoint_interval."),
+        (0, "No work is lost: it saves all the time."),
+        (60, "About 0.00 card-hours of work since its last checkpoint are lost (one each 0:01:00)."),
+        (150, "About 0.20 card-hours of work since its last checkpoint are lost (one each 0:02:30)."),
+    ],
+)
+def test_an_attempt_says_who_evicted_it_by_which_rule_and_what_was_lost(
+    interval: int | None, said: str, world: World, ann: Client
+) -> None:
+    cause = world.task("speech", "oz")
+    task = world.task(cards=8, wanted_class="elastic", checkpoint_interval_s=interval)
+    attempt = run(task, world.host("h1"), outcome="evicted", evicted_for=cause, evict_rule="guarantee")
+    attempt.ending_at = attempt.created_at + timedelta(seconds=240.1)
+    attempt.save()
+    page = text(ann, task)
+    part = page.split('id="attempts"')[1].split('id="moments"')[0]
+    assert f"Evicted for task {cause.pk} of speech · the guarantee of a high task needed its cards" in part
+    assert said in part
+
+
+@pytest.mark.parametrize("language", ["en", "zh-hans"])
+def test_what_lasted_for_days_is_shown_in_hours(language: str, world: World, ann: Client) -> None:
+    task = world.task(checkpoint_interval_s=30 * 3600, state="evicted", ended_at=timezone.now())
+    attempt = run(task, world.host("h1"), outcome="evicted", outcome_code="evicted")
+    attempt.created_at, attempt.running_at = (attempt.ended_at - timedelta(hours=n) for n in (51, 50))
+    attempt.save()
+    page = text(ann, task, **{"Accept-Language": language})
+    assert "51:00:00" in page
+    assert "50:00:00" in page
+    assert "30:00:00" in page
+    assert "2 days" not in page
+
+
+def test_an_attempt_that_ended_well_lost_nothing(world: World, ann: Client) -> None:
+    task = world.task(state="succeeded", ended_at=timezone.now())
+    run(task, world.host("h1"), outcome="succeeded")
+    assert "lost" not in text(ann, task).split('id="attempts"')[1].split('id="moments"')[0]
+
+
+def test_a_log_at_its_limit_is_marked_as_truncated(world: World, ann: Client) -> None:
+    task = world.task()
+    run(task, world.host("h1"))
+    assert 'data-full=""' in text(ann, task)
+    Instance.objects.update(log_bytes=logs.LOG_AT_MOST)
+    assert 'data-full="1"' in text(ann, task)
+
+
+def test_a_failure_stands_above_all_else_with_what_can_be_done(world: World, ann: Client) -> None:
+    task = world.task(state="failed", ended_at=timezone.now())
+    run(task, world.host("h1"), outcome="failed", outcome_code="start_failed", outcome_args={"host": "h1"})
+    top = text(ann, task).split('id="failure"')[1].split("</div> </div>")[0]
+    assert "It could not be started on h1" in top
+    assert "What could be done: Mend what the sentence names" in top
+
+
+# Config
+
+
+def test_a_copy_shows_in_what_it_differs_from_its_origin(world: World, ann: Client) -> None:
+    origin = world.task(config={"env": {"SEED": "1", "OLD": "x"}, "host_gpu_num": 4})
+    task = world.task(origin=origin, config={"env": {"SEED": "<2>"}, "host_gpu_num": 4, "tags": ["a"]})
+    part = text(ann, task).split('id="differences"')[1].split("</table>")[0]
+    assert re.findall(r"<code>(.*?)</code>", part) == ["env.OLD", "env.SEED", "tags"]
+    assert "<del><bdi>1</bdi></del>" in part
+    assert "<ins><bdi>&lt;2&gt;</bdi></ins>" in part
+    assert "<bdi>[&quot;a&quot;]</bdi>" in part
+
+
+def test_a_copy_of_a_task_that_one_may_not_see_shows_nothing_of_it(world: World, ann: Client) -> None:
+    origin = world.task("speech", "oz", config={"start_cmd": "their secret"})
+    page = text(ann, world.task(origin=origin))
+    assert "differences" not in page
+    assert "their secret" not in page
+    same = world.task(origin=world.task(config={"a": 1}), config={"a": 1})
+    assert "It is the same as that of" in text(ann, same)
+
+
+# Names and languages
+
+
+@pytest.mark.parametrize(
+    "flag", ["广告-推荐 🚀", "a" * 255, ".hidden", "../up", "right \u202e left", "<b>x</b>"]
+)
+def test_any_name_is_shown_as_it_is_and_turns_nothing_around(flag: str, world: World, ann: Client) -> None:
+    page = ann.get(f"/tasks/{world.task(task_flag=flag).pk}/").content.decode()
+    assert f"<bdi>{escape(flag)}</bdi>" in page
+
+
+def test_the_log_can_be_read_without_scripts_page_by_page(
+    world: World, ann: Client, outsider: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(log_page, "PAGE", 64)
+    task = world.task()
+    assert "Nothing was written yet" in ann.get(f"/tasks/{task.pk}/log/").content.decode()
+    run(task, world.host("h1"))
+    lines = [b"\x1b[31mred\x1b[0m", b"1 %\r2 %\r", b"nul \x00 <b>", b"\xff", "中文".encode("gb18030")] + [
+        b"line %d" % n for n in range(20)
+    ]
+    logs.append(Instance.objects.get().pk, 0, b"\n".join(lines) + b"\n")
+    address, seen = f"/tasks/{task.pk}/log/", list[str]()
+    for _page in range(10):
+        page = ann.get(address).content.decode()
+        seen = page.split("</pre>")[0].rpartition("<pre")[2].partition(">")[2].splitlines() + seen
+        if (earlier := re.search(r'href="(\?[^"]*until=\d+)">Earlier', page)) is None:
+            break
+        address = f"/tasks/{task.pk}/log/" + unescape(earlier[1])
+    assert seen == ["red", "2 %", "nul ␀ &lt;b&gt;", "\ufffd", "中文", *(f"line {n}" for n in range(20))]
+    assert outsider.get(f"/tasks/{task.pk}/log/").status_code == 404
+    assert ann.get(f"/tasks/{task.pk}/log/?attempt=7").status_code == 404
+
+
+def test_a_title_for_a_terminal_is_left_out_and_one_without_an_end_hides_no_line() -> None:
+    assert log_page.plain(b"\x1b]0;title\x07one\x1b]0;title\x1b\\two") == "onetwo"
+    assert log_page.plain(b"\x1b]0;title\nkept\nbell\x07").split("\n")[1:] == ["kept", "bell␇"]
+
+
+def test_a_page_without_scripts_links_to_the_log_of_every_member(world: World, ann: Client) -> None:
+    task = world.task(hosts=2, cards=1)
+    run(task, world.host("h1"), world.host("h2"))
+    page = text(ann, task)
+    for rank in (0, 1):
+        assert f'href="/tasks/{task.pk}/log/?attempt=1&amp;rank={rank}"' in page

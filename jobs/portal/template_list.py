@@ -1,0 +1,26 @@
+"""The list of templates: to start from, to change, to remove."""
+
+from django.contrib import messages
+from django.http import HttpResponse
+from django.shortcuts import redirect, render
+from django.utils.translation import gettext as _
+from django.views.decorators.http import require_POST
+
+from jobs.portal import saving
+from jobs.portal.doors import PortalRequest, page
+
+
+@page
+def templates(request: PortalRequest) -> HttpResponse:
+    """List the templates, to start from, to change and to remove."""
+    return render(request, "templates.html", {"offers": saving.offers(request.user)})
+
+
+@page
+@require_POST
+def remove_template(request: PortalRequest, pk: int) -> HttpResponse:
+    """Remove a template for good."""
+    template = saving.changeable(request.user, pk)
+    template.delete()
+    messages.success(request, _("The template “%(name)s” was removed.") % {"name": template.name})
+    return redirect("templates")

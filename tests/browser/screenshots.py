@@ -1,0 +1,92 @@
+"""Pictures of all pages, in both languages and themes, wide and narrow: `python -m tests.browser.screenshots`."""
+
+import sys
+import tempfile
+from collections.abc import Iterator
+from io import BytesIO
+from itertools import product
+from pathlib import Path
+from typing import Literal
+
+from PIL import Image
+from playwright.sync_api import Browser, Page, sync_playwright
+
+from tests import valkey
+from tests.browser.conftest import CHROMIUM, FLAGS
+from tests.browser.site import ROOT, Site
+
+FOLDER = ROOT / "docs" / "screenshots"
+PAGES = {
+    "login": "/login/",
+    "home": "/",
+    "tasks": "/tasks/",
+    "submit": "/tasks/new/?gpu_type=P40&region=Shenzhen",
+    "templates": "/templates/",
+    "task-waits": "/tasks/1/",
+    "task-runs": "/tasks/3/",
+    "task-evicted": "/tasks/2/",
+}
+LANGUAGES = {"en": "en-US", "zh": "zh-CN"}
+THEMES: tuple[Literal["light", "dark"], ...] = ("light", "dark")
+WIDTHS = {"wide": 1280, "narrow": 390}
+COLOURS = 128
+SETTLED_MS = 800  # charts are drawn and the socket is open
+
+
+def main(folder: Path) -> None:
+    """Take them all."""
+    folder.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix="taiji-pictures-", dir="/tmp") as data:
+        server = valkey.start(Path(data))
+        site = Site(Path(data), f"unix://{server.unix_socket_path}")
+        try:
+            for deed in ("fleet", "start"):
+                site.deed(deed)
+            with sync_playwright() as playwright:
+                browser = playwright.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
+                for path in _pictures(browser, site, folder):
+                    print(path.relative_to(folder))
+                browser.close()
+        finally:
+            site.stop()
+            server.stop()
+
+
+def _pictures(browser: Browser, site: Site, folder: Path) -> Iterator[Path]:
+    for language, theme, width in product(LANGUAGES, THEMES, WIDTHS):
+        context = browser.new_context(
+            viewport={"width": WIDTHS[width], "height": 800},
+            locale=LANGUAGES[language],
+            color_scheme=theme,
+            reduced_motion="reduce",
+        )
+        page = context.new_page()
+        for name, address in PAGES.items():
+            if name == "home":
+                _enter(page, site)
+            page.goto(site.url + address)
+            page.wait_for_timeout(SETTLED_MS)
+            path = folder / f"{name}-{language}-{theme}-{width}.png"
+            _save(page.screenshot(full_page=True), path)
+            yield path
+        context.close()
+
+
+def _save(picture: bytes, path: Path) -> None:
+    """Write a picture in so few colours as a page has: a third of the bytes."""
+    few = Image.open(BytesIO(picture)).convert("RGB").quantize(COLOURS, dither=Image.Dither.NONE)
+    few.save(path, optimize=True)
+
+
+def _enter(page: Page, site: Site) -> None:
+    page.goto(f"{site.url}/login/")
+    page.locator("[name=username]").fill("ann")
+    page.locator("[name=password]").fill("ann")
+    page.locator("[name=password]").press("Enter")
+    page.wait_for_url(f"{site.url}/")
+
+
+if __name__ == "__main__":
+    if CHROMIUM is None:
+        sys.exit("There is no chromium on this machine: apt-get install chromium.")
+    main(Path(sys.argv[1]) if len(sys.argv) > 1 else FOLDER)
