@@ -215,7 +215,9 @@ def test_ends_cost_the_same_queries_however_many_come_at_once(world: World) -> N
 
 def queries_of_ends(world: World, gpu_type: str, size: int) -> int:
     """Count the queries of a pass that hears of so many ends: good ones, bad ones and those of evicted tasks."""
-    Policy.objects.update_or_create(pk=1, defaults={"values": {"quarantine_after": 0}})  # else the host is out
+    Policy.objects.update_or_create(
+        pk=1, defaults={"values": {"quarantine_after": 0}}
+    )  # else the host is out
     world.business("ads", **{gpu_type: 3 * size})
     world.host(f"h-{gpu_type}", cards=3 * size, gpu_type=gpu_type)
     evicted = [

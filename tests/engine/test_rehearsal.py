@@ -52,7 +52,9 @@ def agrees(stage: Rehearsal, task: types.Waiting) -> None:
         after = work_on(whole, stage.policy)
         run(after)
         lines = [line for line in in_line(after).values() if ASKED in line]
-        assert outcome.line == tuple(each for each in (lines[0] if lines else ()) if each not in after.started)
+        assert outcome.line == tuple(
+            each for each in (lines[0] if lines else ()) if each not in after.started
+        )
 
 
 wanted = st.fixed_dictionaries(

@@ -377,7 +377,9 @@ def test_an_attempt_says_who_evicted_it_by_which_rule_and_what_was_lost(
 def test_what_lasted_for_days_is_shown_in_hours(language: str, world: World, ann: Client) -> None:
     task = world.task(checkpoint_interval_s=30 * 3600, state="evicted", ended_at=timezone.now())
     attempt = run(task, world.host("h1"), outcome="evicted", outcome_code="evicted")
-    attempt.created_at, attempt.running_at = (attempt.ended_at - timedelta(hours=n) for n in (51, 50))
+    assert attempt.ended_at is not None
+    attempt.created_at = attempt.ended_at - timedelta(hours=51)
+    attempt.running_at = attempt.ended_at - timedelta(hours=50)
     attempt.save()
     page = text(ann, task, **{"Accept-Language": language})
     assert "51:00:00" in page
