@@ -12,7 +12,7 @@ from django.utils.html import format_html_join
 from django.utils.translation import gettext, ngettext
 from django.utils.translation import gettext_lazy as _
 
-from cluster import card_faults, hints, host_events, host_moves
+from cluster import card_faults, fencing, hints, host_events, host_moves
 from cluster.host_states import MOVES, VERBS, State
 from cluster.models import Card, GpuType, Host, HostEvent, Region
 
@@ -276,8 +276,16 @@ class HostAdmin(admin.ModelAdmin):
 
     @admin.action(description=_("Let another machine speak for it"), permissions=["change"])
     def accept_machine(self, request: HttpRequest, hosts: QuerySet[Host]) -> None:
-        """Forget on which machines the agents of these hosts are: the next that calls with the token is taken."""
-        chosen = list(hosts)
+        """Forget on which machines the agents of these hosts are: the next that calls with the token is taken.
+
+        Not of one whose agent is alive: two would speak for one host, each with tasks of its own.
+        """
+        now = timezone.now()
+        chosen = [host for host in hosts if not fencing.is_heard(host.last_seen_at, now)]
+        if heard := [host.name for host in hosts if host not in chosen]:
+            self.message_user(request, _still_heard(heard), messages.ERROR)
+        if not chosen:
+            return
         Host.objects.filter(pk__in=[host.pk for host in chosen]).update(machine="", seat="")
         for host in chosen:
             host_events.note(host.pk, "machine_accepted", actor_id=request.user.pk)
@@ -316,6 +324,18 @@ class CardAdmin(ReadOnlyAdmin):
         if number < cards.count():
             done += " " + gettext("The others have no fault, or one that lasts as long as it is seen.")
         self.message_user(request, done, messages.SUCCESS if number else messages.WARNING)
+
+
+def _still_heard(names: list[str]) -> str:
+    """Return why no other machine may speak for these hosts yet, with the way out."""
+    said = ngettext(
+        "The agent of %(hosts)s was heard less than %(quiet)d s ago. Stop it, or switch its machine off; once it is "
+        "silent for %(quiet)d s, choose this again.",
+        "The agents of %(hosts)s were heard less than %(quiet)d s ago. Stop them, or switch their machines off; once "
+        "they are silent for %(quiet)d s, choose this again.",
+        len(names),
+    )
+    return said % {"hosts": ", ".join(names), "quiet": round(fencing.QUIET_S)}
 
 
 def _said(event: HostEvent) -> tuple[str, str]:

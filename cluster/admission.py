@@ -82,10 +82,10 @@ def note_too_old(host: Host, protocol: int, now: datetime) -> None:
 
 
 def _note_clock(host: Host, offset_s: float, now: datetime) -> None:
-    was_off, is_off = host_events.is_off(host.clock_offset_s), host_events.is_off(offset_s)
-    if is_off and not was_off:
-        host_events.note(host.pk, "clock_off", args={"offset_s": round(offset_s)}, at=now)
-    elif was_off and not is_off:
+    if host_events.is_off(offset_s):
+        if not host_events.was_off(host):
+            host_events.note(host.pk, "clock_off", args={"offset_s": round(offset_s)}, at=now)
+    elif abs(offset_s) < host_events.CLOCK_RIGHT_S and host_events.was_off(host):
         host_events.note(host.pk, "clock_right", at=now)
 
 

@@ -2,6 +2,7 @@
 
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
+from datetime import datetime, timedelta
 
 from django.db import transaction
 from django.utils import timezone
@@ -17,30 +18,39 @@ CODES = {
     Card.State.EXTERNAL: "card_external",
     Card.State.MISSING: "card_missing",
 }
+# Short work from outside takes a card and gives it back all the time: both are told once in so long.
+FLIPS = frozenset({Card.State.OK.value, Card.State.EXTERNAL.value})
+FLIPS_IN = timedelta(minutes=1)
 
 
 def note(host_id: int, changed: Sequence[CardReport]) -> None:
     """Write an event for the cards of a host that change their state, before the rows do; two statements.
 
     Cards that change alike share one: a driver that hangs takes all of them. New ones that are well are none.
+    Where cards are used from outside by turns, further statements see whether that was told lately.
     """
     if not changed:
         return
     before = dict(Card.objects.filter(host=host_id).values_list("index", "state"))
-    alike: dict[tuple[str, str], list[int]] = defaultdict(list)
+    alike: dict[tuple[str, str, bool], list[int]] = defaultdict(list)
     for card in changed:
-        if card.state != before.get(card.index, Card.State.OK):
-            alike[card.state, card.reason].append(card.index)
+        was = before.get(card.index, Card.State.OK)
+        if card.state != was:
+            alike[card.state, card.reason, {card.state, was} == FLIPS].append(card.index)
     now = timezone.now()
-    HostEvent.objects.bulk_create(
-        HostEvent(
-            host_id=host_id,
-            at=now,
-            code=CODES[Card.State(state)],
-            args={"cards": _named(indexes), "reason": reason},
-        )
-        for (state, reason), indexes in alike.items()
-    )
+    events = []
+    for (state, reason, is_flip), indexes in alike.items():
+        code, cards = CODES[Card.State(state)], _named(indexes)
+        if is_flip and _was_told(host_id, code, cards, now - FLIPS_IN):
+            host_events.note_once(host_id, "card_flips", {"cards": cards}, now)
+        else:
+            args = {"cards": cards, "reason": reason}
+            events.append(HostEvent(host_id=host_id, at=now, code=code, args=args))
+    HostEvent.objects.bulk_create(events)
+
+
+def _was_told(host_id: int, code: str, cards: str, since: datetime) -> bool:
+    return HostEvent.objects.filter(host=host_id, code=code, at__gt=since, args__cards=cards).exists()
 
 
 def clear(card_ids: Iterable[int], actor_id: int | None, reason: str = "") -> int:

@@ -5,6 +5,7 @@ in which seat (this start of the machine's kernel and this state folder, which a
 """
 
 from dataclasses import dataclass
+from datetime import datetime
 
 # An agent calls at least every 20 s, and what it said is written down within 10 s.
 QUIET_S = 45.0
@@ -56,6 +57,11 @@ def check(known: Speaker, now_speaks: Speaker, heard_s: float | None) -> None:
         return
     if heard_s is not None and heard_s < QUIET_S:
         raise Second(max(0.0, heard_s))
+
+
+def is_heard(last_at: datetime | None, now: datetime) -> bool:
+    """Say whether the agent that was last heard then may still be alive."""
+    return last_at is not None and (now - last_at).total_seconds() < QUIET_S
 
 
 def _same_machine(known: str, told: str) -> bool:

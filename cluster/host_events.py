@@ -5,6 +5,7 @@ from dataclasses import dataclass, fields
 from datetime import datetime, timedelta
 from typing import Any
 
+from django.conf import settings
 from django.utils import timezone
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy, ngettext
@@ -16,6 +17,7 @@ from cluster.models import Host, HostEvent
 Args = Mapping[str, Any]
 ONCE_IN = timedelta(hours=1)  # what a host's agent repeats is noted so often at most
 CLOCK_OFF_S = 30.0  # a clock that differs by more than this is worth a warning; nothing is decided by it
+CLOCK_RIGHT_S = 20.0  # one that was off is right again below this: between both nothing is told anew
 
 # Placeholders are the event's arguments; `failed_starts` has its own words.
 SENTENCES = {
@@ -49,6 +51,7 @@ SENTENCES = {
     ),
     "card_broken": gettext_lazy("Out: card %(cards)s. %(reason)s"),
     "card_external": gettext_lazy("Card %(cards)s is %(reason)s"),
+    "card_flips": gettext_lazy("Card %(cards)s is used from outside, and is not, several times a minute"),
     "card_missing": gettext_lazy("Gone: card %(cards)s"),
     "card_back": gettext_lazy("Back: card %(cards)s"),
     "card_cleared": gettext_lazy("Taken for cured: card %(cards)s, which had: %(reason)s"),
@@ -88,13 +91,21 @@ def note_once(host_id: int, code: str, args: Args, now: datetime) -> bool:
     return True
 
 
+def remove_old(now: datetime) -> int:
+    """Remove what happened longer ago than the setting says, and return how many that were; 0 days: nothing ever."""
+    days: int = settings.HOST_EVENT_DAYS
+    return HostEvent.objects.filter(at__lt=now - timedelta(days=days)).delete()[0] if days else 0
+
+
 def sentence(code: str, args: Args) -> str:
     """Return what happened as a sentence; a code without one is shown as it is."""
     if code in {"quarantine", "spared"}:
         said = failed_starts(args)
-        return (
-            said if code == "quarantine" else _("Not quarantined, as too many hosts are already. %s") % said
-        )
+        if code == "quarantine":
+            return said
+        if args.get("alone"):
+            return _("Not quarantined, as no other host in use has cards of its type. %s") % said
+        return _("Not quarantined, as too many hosts are already. %s") % said
     try:
         return str(SENTENCES[code]) % args
     except (KeyError, TypeError, ValueError):
@@ -160,3 +171,12 @@ def _of_silence(facts: Facts, now: datetime) -> Iterable[str]:
 def is_off(offset_s: float) -> bool:
     """Say whether a clock is off by more than calls take."""
     return abs(offset_s) > CLOCK_OFF_S
+
+
+def was_off(host: Host) -> bool:
+    """Say whether the last that was told of a host's clock is that it is off; asks the events only where it must."""
+    offset_s = abs(host.clock_offset_s)
+    if not CLOCK_RIGHT_S <= offset_s <= CLOCK_OFF_S:
+        return offset_s > CLOCK_OFF_S
+    told = HostEvent.objects.filter(host=host, code__in=("clock_off", "clock_right")).order_by("-id")
+    return told.values_list("code", flat=True).first() == "clock_off"

@@ -99,7 +99,7 @@ class Host(models.Model):
 
 
 class HostEvent(models.Model):
-    """Something that happened to a host; rows are only ever added."""
+    """Something that happened to a host; rows are added, and removed when they are old, but never changed."""
 
     host = models.ForeignKey(
         Host, models.CASCADE, verbose_name=_("host"), related_name="events", db_index=False
@@ -117,7 +117,10 @@ class HostEvent(models.Model):
     class Meta:
         verbose_name = _("host event")
         verbose_name_plural = _("host events")
-        indexes = [models.Index(fields=["host", "id"], name="host_event_by_host")]
+        indexes = [
+            models.Index(fields=["host", "id"], name="host_event_by_host"),  # the last ones, on its page
+            models.Index(fields=["host", "code", "at"], name="host_event_by_code"),  # noted lately already?
+        ]
 
     def __str__(self) -> str:
         return f"{self.host_id}: {self.code}"

@@ -138,7 +138,8 @@ def _write(
         admission.note(host, report, facts, now)
         card_faults.note(host.pk, cards)
         inventory.report_cards(host.pk, cards)
-        for pk, old, changes in moves:
+        # In the order in which they are locked elsewhere: executors/agents.py.
+        for pk, old, changes in sorted(moves, key=lambda move: move[0]):
             Instance.objects.filter(pk=pk, phase=old).update(**changes)
         if cards or moves or facts:
             hints.wake_pass()

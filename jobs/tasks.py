@@ -1,14 +1,21 @@
-"""Celery's door: beat and hints end in one scheduling pass, each minute in a sample of free cards."""
+"""Celery's door: beat and hints end in one scheduling pass; what is done by the minute and hour is a task each."""
 
+import logging
+import threading
+from collections.abc import Callable
 from datetime import timedelta
+from functools import wraps
+from typing import Any
 
 from celery import shared_task
 from django.conf import settings
 from django.utils import timezone
 
-from cluster import card_metrics, old_logs, samples, stuck
+from cluster import card_metrics, host_events, old_logs, samples, stuck
 from jobs import uploads, use
 from jobs.engine import forecasts, passes
+
+log = logging.getLogger(__name__)
 
 
 @shared_task(name="jobs.run_pass", ignore_result=True)
@@ -17,28 +24,69 @@ def run_pass() -> None:
     passes.run()
 
 
-@shared_task(name="jobs.look_ahead", ignore_result=True)
+def _chore(name: str) -> Callable[[Callable[[], None]], Any]:
+    """Make a task of what is done beside the pass; asked for while it still runs, it is left out.
+
+    So all of them together never hold more threads than there are of them, and those that a worker has more are left
+    to the pass, whatever hangs.
+    """
+
+    def register(do: Callable[[], None]) -> Any:
+        free = threading.Lock()
+
+        @wraps(do)
+        def once() -> None:
+            if not free.acquire(blocking=False):
+                log.info("%s is left out: it still runs", name)
+                return
+            try:
+                do()
+            finally:
+                free.release()
+
+        return shared_task(name=name, ignore_result=True)(once)
+
+    return register
+
+
+@_chore("jobs.look_ahead")
 def look_ahead() -> None:
     """Estimate when waiting tasks start, unless the last time was just now."""
     forecasts.run()
 
 
-@shared_task(name="jobs.remove_old_logs", ignore_result=True)
+@_chore("jobs.remove_old_logs")
 def remove_old_logs() -> None:
-    """Remove the logs of tasks that ended longer ago than logs are kept, and old measurements of cards."""
+    """Remove the logs of tasks that ended longer ago than logs are kept."""
     if settings.LOG_DAYS:
         old_logs.remove(timezone.now() - timedelta(days=settings.LOG_DAYS))
+
+
+@_chore("jobs.remove_old_card_metrics")
+def remove_old_card_metrics() -> None:
+    """Remove what was measured on cards longer ago than that is kept."""
     card_metrics.remove_old(timezone.now())
 
 
-@shared_task(name="jobs.collect_uploads", ignore_result=True)
+@_chore("jobs.remove_old_host_events")
+def remove_old_host_events() -> None:
+    """Remove what happened to hosts longer ago than that is kept."""
+    host_events.remove_old(timezone.now())
+
+
+@_chore("jobs.collect_uploads")
 def collect_uploads() -> None:
     """Remove uploaded code that nobody needs any more."""
     uploads.collect(timezone.now())
 
 
-@shared_task(name="jobs.sample_free_cards", ignore_result=True)
+@_chore("jobs.sample_free_cards")
 def sample_free_cards() -> None:
-    """Keep how many cards are free in this minute, and tell of what should have ended long ago."""
+    """Keep how many cards are free in this minute."""
     samples.take(timezone.now(), use.held_cards())
+
+
+@_chore("jobs.note_stuck_instances")
+def note_stuck_instances() -> None:
+    """Tell of what should have ended long ago."""
     stuck.note(timezone.now())

@@ -87,9 +87,9 @@ def _web(places: Places) -> list[str]:
 
 
 def _worker() -> list[str]:
-    # One worker has nobody to gossip with; threads keep it one process.
+    # One worker has nobody to gossip with; threads keep it one process. How many there are stands in the settings.
     lonely = ["--without-gossip", "--without-mingle", "--without-heartbeat"]
-    return ["--pool", "threads", "--concurrency", "2", "--loglevel", "INFO", *lonely]
+    return ["--pool", "threads", "--loglevel", "INFO", *lonely]
 
 
 def _beat(places: Places) -> list[str]:

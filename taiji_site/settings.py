@@ -148,6 +148,16 @@ CELERY_BEAT_SCHEDULE = {
         "schedule": crontab(minute="23"),
         "options": {"expires": 3000},
     },
+    "old-card-metrics": {
+        "task": "jobs.remove_old_card_metrics",
+        "schedule": crontab(minute="29"),
+        "options": {"expires": 3000},
+    },
+    "old-host-events": {
+        "task": "jobs.remove_old_host_events",
+        "schedule": crontab(minute="31"),
+        "options": {"expires": 3000},
+    },
     "uploads": {
         "task": "jobs.collect_uploads",
         "schedule": crontab(minute=17),  # once an hour
@@ -158,8 +168,17 @@ CELERY_BEAT_SCHEDULE = {
         "schedule": crontab(),  # at each full minute
         "options": {"expires": 30},
     },
+    "stuck-instances": {
+        "task": "jobs.note_stuck_instances",
+        "schedule": crontab(),
+        "options": {"expires": 30},
+    },
 }
 PASS_TASK = "jobs.run_pass"
+# A thread for each of the others, which run once at a time (jobs/tasks.py), and two for passes: one waits while
+# another runs. They are made when they are needed.
+CELERY_WORKER_CONCURRENCY = len(CELERY_BEAT_SCHEDULE) - 1 + 2
+CELERY_WORKER_PREFETCH_MULTIPLIER = 1  # a killed worker takes what it fetched with it
 
 AUTH_PASSWORD_VALIDATORS = [
     {"NAME": "django.contrib.auth.password_validation.UserAttributeSimilarityValidator"},
@@ -234,6 +253,7 @@ GIT_PREFIXES = env.addresses("TAIJI_GIT", "")
 PREPARE_S = env.number("TAIJI_PREPARE_S", 840, 10, 86_400)
 # How long logs of tasks are kept after the end; 0: for ever.
 LOG_DAYS = env.number("TAIJI_LOG_DAYS", 90, 0, 36500)
+HOST_EVENT_DAYS = env.number("TAIJI_HOST_EVENT_DAYS", 90, 0, 36500)
 CARD_METRICS_DAYS = env.number("TAIJI_CARD_METRICS_DAYS", 14, 0, 36500)
 LOGGING = {
     "version": 1,

@@ -4,7 +4,8 @@ import uuid
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 
-from django.db.models import F
+from django.db import transaction
+from django.db.models import F, QuerySet
 from django.db.models.functions import Greatest
 from django.utils import timezone
 
@@ -37,12 +38,12 @@ def launch(instances: Sequence[NewInstance]) -> list[uuid.UUID]:
 
 def stop(gangs: Iterable[int]) -> int:
     """Want these gangs gone; asking again changes nothing. Return how many members were newly asked."""
-    asked = Instance.objects.filter(gang__in=rows.among(gangs), wanted=True).exclude(phase=GONE)
-    hosts = set(asked.values_list("host", flat=True))
-    if not hosts:
-        return 0
-    number = asked.update(wanted=False, stop_asked_at=timezone.now())
-    _tell(hosts)
+    with transaction.atomic(savepoint=False):
+        asked = _locked(Instance.objects.filter(gang__in=rows.among(gangs), wanted=True).exclude(phase=GONE))
+        if not asked:
+            return 0
+        number = Instance.objects.filter(pk__in=asked).update(wanted=False, stop_asked_at=timezone.now())
+        _tell(asked.values())
     return number
 
 
@@ -102,9 +103,19 @@ def abandon(hosts: Iterable[int], detail: str) -> int:
     Only for hosts that are lost or removed: elsewhere the end has to be seen. What still runs there is ended
     when the host comes back, and cluster/sync.py keeps it lost until then, so that no card is given twice.
     """
-    silent = Instance.objects.filter(host__in=list(hosts)).exclude(phase=GONE)
-    return silent.update(phase=GONE, gone_at=timezone.now(), wanted=False, detail=detail)
+    with transaction.atomic(savepoint=False):
+        silent = _locked(Instance.objects.filter(host__in=list(hosts)).exclude(phase=GONE))
+        ended = {"phase": GONE, "gone_at": timezone.now(), "wanted": False, "detail": detail}
+        return Instance.objects.filter(pk__in=silent).update(**ended) if silent else 0
+
+
+def _locked(found: QuerySet[Instance]) -> dict[uuid.UUID, int]:
+    """Lock instances in the order in which reports write them too, and return the host of each.
+
+    Two who lock some of the same rows, each in an order of its own, would wait for each other.
+    """
+    return dict(found.select_for_update().order_by("pk").values_list("pk", "host_id"))
 
 
 def _tell(hosts: Iterable[int]) -> None:
-    hints.publish(*(hints.host_topic(host) for host in sorted(hosts)))
+    hints.publish(*(hints.host_topic(host) for host in sorted(set(hosts))))

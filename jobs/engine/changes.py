@@ -12,6 +12,7 @@ from django.db.models.functions import Coalesce
 
 from cluster.models import Card, CardLease, GpuType, Host
 from jobs.engine import lease
+from jobs.engine.patience import Bounded
 from jobs.models import Attempt, Change, Claim, PassLease, Policy, Task
 from quotas.models import Business, Quota, Reservation
 
@@ -45,7 +46,7 @@ def take(fence: int) -> bool:
     lease.StaleHolder, and takes nothing, where another process has the lease.
     """
     with transaction.atomic():
-        marks, _ = Change.objects.all().delete()
+        marks, _ = Change.objects.filter(Bounded()).delete()
         mine = PassLease.objects.filter(pk=1, fence=fence)
         if marks and not mine.update(due_at=None, marks_taken=F("marks_taken") + 1):
             # The marks stay, for whoever has it.

@@ -15,6 +15,7 @@ from django.utils import timezone
 
 from jobs.engine import foresight, snapshot
 from jobs.engine.epoch import Epoch
+from jobs.engine.patience import Bounded
 from jobs.models import Attempt, Forecast, Task, TaskClass, WaitingLine
 from jobs.scheduling.types import Waiting
 from jobs.simulation.forecast import Basis, Estimate
@@ -127,7 +128,7 @@ def _write(
     records = list(_records(waiting, found)) if found else []
     newest = max((task.id for task in waiting), default=0)
     with transaction.atomic():
-        if not mine.update(made_at=now, newest_task=newest):
+        if not mine.filter(Bounded()).update(made_at=now, newest_task=newest):
             log.warning("a look ahead that took too long was given up")
             return
         WaitingLine.objects.exclude(name__in=[record.name for record in records]).delete()

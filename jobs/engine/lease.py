@@ -9,6 +9,7 @@ from django.db import transaction
 from django.db.models.expressions import Combinable
 from django.db.models.functions import Now
 
+from jobs.engine.patience import Bounded
 from jobs.models import PassLease
 
 LEASE_S = 10  # a holder that died is replaced after this
@@ -27,7 +28,7 @@ def take(holder: str, wait_s: float, clock: Callable[[], float] = time.monotonic
         free = PassLease.objects.filter(pk=1, expires_at__lte=Now())
         fence = free.values_list("fence", flat=True).first()
         # The number is not read back: who stalls before that would read the one of whoever took over meanwhile.
-        if fence is not None and free.filter(fence=fence).update(
+        if fence is not None and free.filter(Bounded(), fence=fence).update(
             holder=holder, fence=fence + 1, expires_at=_expiry()
         ):
             return fence + 1
@@ -37,8 +38,11 @@ def take(holder: str, wait_s: float, clock: Callable[[], float] = time.monotonic
 
 
 def guard(fence: int) -> None:
-    """Renew and lock the lease inside the caller's transaction; raises StaleHolder where it is another's."""
-    if not PassLease.objects.filter(pk=1, fence=fence).update(expires_at=_expiry()):
+    """Renew and lock the lease inside the caller's transaction; raises StaleHolder where it is another's.
+
+    From then on the transaction may neither stand still nor wait for ever: patience.py.
+    """
+    if not PassLease.objects.filter(Bounded(), pk=1, fence=fence).update(expires_at=_expiry()):
         raise StaleHolder(f"the pass lease {fence} was taken over")
 
 

@@ -78,6 +78,8 @@ def _plan(fence: int) -> Done:
     loaded = snapshot.load(time.time(), policy.fair_half_life_s)
     now = loaded.snapshot.now
     marks.append(time.perf_counter())
+    # Both may take long: who loaded for most of the lease would be overtaken while it decides, each time anew.
+    lease.guard(fence)
     plan = decide(loaded.snapshot, policy)
     marks.append(time.perf_counter())
     changed = apply(plan, loaded, policy, fence)

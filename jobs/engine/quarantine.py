@@ -5,7 +5,7 @@ A failing task may be its own fault, and most that fail within a minute are. So 
 - where the same work of the same user ran well on another host since;
 - where tasks of several users failed one after the other, and none of their work failed elsewhere too.
 A task that ends well on the host clears it of what was before, and a fault that all hosts seem to have
-(a storage that is away) never takes out more than a third of them.
+(a storage that is away) never takes out more than a third of them, nor the last one with cards of its type.
 """
 
 import hashlib
@@ -124,9 +124,10 @@ def _judge(hosts: Iterable[int], quarantine_after: int, now: datetime) -> None:
             Strike.objects.filter(work__in=runs_well).update(proven=True)
             told = _remembered()
             failures = _since_looked_at(host, told)
-        tasks = guilty(host.pk, failures, alone=_is_alone(host))
+        alone = _is_alone(host)
+        tasks = guilty(host.pk, failures, alone=alone)
         if len(tasks) >= quarantine_after:
-            _take_out(host, tasks, now)
+            _take_out(host, tasks, now, alone=alone)
 
 
 def _remembered() -> list[Failure]:
@@ -169,8 +170,12 @@ def _is_alone(host: Host) -> bool:
     return not others.filter(host__state=HostState.READY, host__lost_since=None).exists()
 
 
-def _take_out(host: Host, tasks: Sequence[int], now: datetime) -> None:
+def _take_out(host: Host, tasks: Sequence[int], now: datetime, *, alone: bool) -> None:
     args = {"failed": list(tasks[:NAMED])}  # the first: they stay the same while more fail
+    if alone:  # without it nobody could run what it can, for what may be over in a moment
+        log.warning("host %s is not quarantined, no other has its cards: tasks %s failed there", host, tasks)
+        host_events.note_once(host.pk, "spared", {**args, "alone": True}, now)
+        return
     in_use = Host.objects.filter(state__in=(HostState.READY, HostState.QUARANTINED)).count()
     out = Host.objects.filter(state=HostState.QUARANTINED).count()
     if out >= max(1, in_use // AT_MOST_OF):

@@ -103,7 +103,8 @@ def test_a_token_opens_a_private_project_and_is_found_nowhere(
     project = git_host.project("vision/secret", TOKEN)
     commit = project.commit(start_sh="#!/bin/sh\ngit config --list --show-origin; env; ls -la ..; echo done")
     seen: list[bytes] = []
-    watching = threading.Thread(target=_watch, args=(seen, stop := threading.Event()))
+    git_host.stall.clear()  # until the git that asks it was seen
+    watching = threading.Thread(target=_watch, args=(git_host, seen, stop := threading.Event()))
     watching.start()
     instance, gone = ended(platform, project.url, token=TOKEN)
     stop.set()
@@ -117,14 +118,15 @@ def test_a_token_opens_a_private_project_and_is_found_nowhere(
     assert not any(path.name == "private" for path in host.folder(instance).iterdir())
 
 
-def _watch(seen: list[bytes], stop: threading.Event) -> None:
-    """Note the arguments and the environment of every git process."""
+def _watch(git_host: GitHost, seen: list[bytes], stop: threading.Event) -> None:
+    """Note the arguments and the environment of every git process; the host answers once one was seen."""
     while not stop.is_set():
         for process in processes.table().values():
             try:
                 line = Path(f"/proc/{process.pid}/cmdline").read_bytes()
                 if line.startswith((b"git", b"/usr/lib/git-core")):
                     seen += [line, Path(f"/proc/{process.pid}/environ").read_bytes()]
+                    git_host.stall.set()
             except OSError:
                 continue
 

@@ -1,5 +1,6 @@
 """Hosts for operators, over the API and in the admin: what they are used for, who said so, and why."""
 
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -8,6 +9,7 @@ from django.urls import reverse
 from django.utils import timezone
 
 from cluster import host_events, host_moves
+from cluster.fencing import QUIET_S
 from cluster.host_states import State
 from cluster.models import Host, HostEvent
 from tests.api.conftest import Caller, errors
@@ -200,8 +202,22 @@ def test_who_saves_a_page_that_shows_an_old_state_of_the_host_is_told_and_change
 
 
 def test_another_machine_is_let_in_by_an_operator_and_noted(browser: Client, h1: Host) -> None:
-    Host.objects.update(machine="m1", seat="s1")
+    Host.objects.update(machine="m1", seat="s1", last_seen_at=timezone.now() - timedelta(seconds=QUIET_S))
     url = reverse("admin:cluster_host_changelist")
     browser.post(url, {"action": "accept_machine", "_selected_action": [h1.pk]})
     assert set(Host.objects.values_list("name", "machine", "seat")) == {("h1", "", ""), ("h2", "m1", "s1")}
     assert list(HostEvent.objects.values_list("code", "actor__username")) == [("machine_accepted", "root")]
+
+
+def test_no_other_machine_is_let_in_while_the_agent_of_the_host_is_heard(browser: Client, h1: Host) -> None:
+    seen = timezone.now() - timedelta(seconds=QUIET_S)
+    Host.objects.update(machine="m1", seat="s1", last_seen_at=seen)
+    Host.objects.filter(pk=h1.pk).update(last_seen_at=timezone.now() - timedelta(seconds=QUIET_S - 30))
+    chosen = list(Host.objects.values_list("pk", flat=True))
+    url = reverse("admin:cluster_host_changelist")
+    answer = browser.post(url, {"action": "accept_machine", "_selected_action": chosen}, follow=True)
+    refused, done = map(str, answer.context["messages"])
+    assert refused.startswith("The agent of h1 was heard less than 45 s ago. Stop it")
+    assert done.startswith("The next agent that calls with the token of 1 host")
+    assert set(Host.objects.values_list("name", "machine", "seat")) == {("h1", "m1", "s1"), ("h2", "", "")}
+    assert HostEvent.objects.get(code="machine_accepted").host.name == "h2"

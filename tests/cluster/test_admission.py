@@ -173,6 +173,13 @@ def test_a_clock_that_is_off_is_noted_once_and_nothing_goes_by_it(
     assert [code for code in codes() if code.startswith("clock")] == ["clock_off", "clock_right"]
 
 
+def test_a_clock_that_wavers_about_the_limit_is_told_once_until_it_is_clearly_right(agent: Agent) -> None:
+    for offset_s in (25, 35, 25, 35, 25, 15, 25, 15, -35):
+        Host.objects.update(last_seen_at=None)  # else it is not written down each time
+        agent.sync(**here(clock=time.time() + offset_s))
+    assert codes() == ["clock_off", "clock_right", "clock_off"]
+
+
 def test_a_host_that_is_back_has_an_event(agent: Agent, host: Host) -> None:
     Host.objects.update(lost_since=timezone.now())
     agent.sync(**here())

@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 from django.test import Client
+from django.utils import timezone
 from pytest_django import DjangoAssertNumQueries, Settings
 
 from cluster import card_faults, card_metrics, reports
@@ -182,10 +183,9 @@ def test_zero_days_keep_everything(host: Host, settings: Settings, agent: Agent)
     assert CardMinute.objects.count() == 2
 
 
-def test_the_hourly_clean_up_removes_it(host: Host, settings: Settings) -> None:
-    settings.LOG_DAYS = 0
+def test_the_hourly_clean_up_removes_it(host: Host) -> None:
     have(host.cards.get(index=0), 1)
-    tasks.remove_old_logs()
+    tasks.remove_old_card_metrics()
     assert not CardMinute.objects.exists()
 
 
@@ -233,6 +233,30 @@ def test_cards_that_break_come_back_or_go_are_told_as_events_of_their_host(host:
         ("card_external", {"cards": "1", "reason": "Xid 79"}),
         ("card_missing", {"cards": "1", "reason": ""}),
     ]
+
+
+def test_a_card_that_is_used_from_outside_by_turns_is_told_once_a_minute_and_that_it_is_so(
+    host: Host, agent: Agent
+) -> None:
+    for _ in range(4):
+        sync(agent, "ok", "external")
+        sync(agent, "ok", "ok")
+    once = [
+        ("card_external", {"cards": "1", "reason": "Xid 79"}),
+        ("card_back", {"cards": "1", "reason": ""}),
+    ]
+    flips = ("card_flips", {"cards": "1"})
+    assert events(host) == [*once, flips]
+    HostEvent.objects.update(at=timezone.now() - card_faults.FLIPS_IN)
+    sync(agent, "ok", "external")
+    assert events(host) == [*once, flips, once[0]]
+
+
+def test_a_card_that_breaks_again_within_a_minute_is_told_each_time(host: Host, agent: Agent) -> None:
+    for _ in range(2):
+        sync(agent, "broken", "ok")
+        sync(agent, "ok", "ok")
+    assert [code for code, _ in events(host)] == ["card_broken", "card_back"] * 2
 
 
 def test_a_fault_that_an_operator_clears_is_told_to_the_agent_until_it_reports_it_no_more(

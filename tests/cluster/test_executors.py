@@ -1,9 +1,12 @@
 """Instances are wanted, stopped, observed, and give back their cards."""
 
+import threading
+import time
+from collections.abc import Callable
 from datetime import timedelta
 
 import pytest
-from django.db import IntegrityError, transaction
+from django.db import IntegrityError, connection, transaction
 from django.utils import timezone
 from pytest_django import DjangoAssertNumQueries
 
@@ -122,3 +125,45 @@ def test_giving_up_a_host_leaves_its_gangs_members_elsewhere_alone(world: World)
     assert agents.abandon([away.pk], "host lost") == 1
     assert (words.row(given_up).phase, words.row(given_up).detail) == ("gone", "host lost")
     assert words.row(alive).phase == "pending"
+
+
+@pytest.mark.django_db(transaction=True)
+@pytest.mark.parametrize(
+    "write",
+    [lambda host: agents.stop([1]), lambda host: agents.abandon([host], "host lost")],
+    ids=["stop", "abandon"],
+)
+def test_who_waits_for_the_first_instance_holds_none_of_the_later_ones(write: Callable[[int], int]) -> None:
+    if connection.vendor == "sqlite":
+        return  # one writer at a time: nobody holds a row that another waits for
+    host = World().host("h1", 0)
+    for rank in range(8):
+        words.launch(host, 1, rank)
+    first, *later = Instance.objects.order_by("pk")
+
+    def meanwhile() -> None:
+        try:
+            write(host.pk)
+        finally:
+            connection.close()
+
+    thread = threading.Thread(target=meanwhile)
+    with transaction.atomic():
+        Instance.objects.select_for_update().get(pk=first.pk)
+        thread.start()
+        _until_somebody_waits()
+        for one in later:
+            Instance.objects.select_for_update(nowait=True).get(pk=one.pk)
+    thread.join()
+    assert not Instance.objects.filter(wanted=True).exists()
+
+
+def _until_somebody_waits() -> None:
+    until = time.monotonic() + 10
+    with connection.cursor() as cursor:
+        while time.monotonic() < until:
+            cursor.execute("SELECT count(*) FROM pg_locks WHERE NOT granted")
+            if cursor.fetchone()[0]:
+                return
+            time.sleep(0.01)
+    raise AssertionError("nobody waits for a lock")

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from django.db import connection
 from django.test import Client
+from django.test.utils import CaptureQueriesContext
 from pytest_django import DjangoAssertNumQueries, DjangoCaptureOnCommitCallbacks, Settings
 
 from cluster import hints, reports, sync
@@ -390,6 +391,17 @@ def test_a_sync_is_a_fixed_number_of_queries_whatever_is_on_the_host(
         agent.sync(instances=instances)
         with django_assert_num_queries(3):
             agent.sync(instances=instances)
+
+
+def test_instances_are_written_in_the_order_of_their_ids_whatever_the_order_of_the_report(
+    agent: Agent, host: Host
+) -> None:
+    ids = sorted((launch(host, gang) for gang in range(4)), reverse=True)
+    with CaptureQueriesContext(connection) as queries:
+        agent.sync(instances=[instance(pk) for pk in ids])
+    written = [query["sql"] for query in queries if 'UPDATE "cluster_instance"' in query["sql"]]
+    order = [next(pk for pk in ids if pk.hex in sql.replace("-", "")) for sql in written]
+    assert order == sorted(ids)
 
 
 def test_live_instances_are_found_without_reading_the_ended(host: Host) -> None:

@@ -17,6 +17,7 @@ from cluster.models import Card, CardLease, Host, Instance
 from jobs import services
 from jobs.engine import lease, passes, snapshot
 from jobs.models import Attempt, Claim, PassLease, Policy, Task
+from jobs.scheduling.decide import decide
 from quotas.models import UsageRow
 from tests.engine.quiet import settle
 from tests.world import World
@@ -81,6 +82,28 @@ def test_the_high_task_gets_the_cards_of_the_longest_runner_and_the_victim_comes
     assert after_pass(high) == ["succeeded"]
     assert after_pass(victim) == ["starting"]
     assert victim.attempts.count() == 2
+
+
+def test_a_pass_that_loads_for_as_long_as_its_lease_is_not_overtaken_while_it_decides(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    load = snapshot.load
+    others: list[int | None] = []
+
+    def slow(*given: Any) -> snapshot.Loaded:
+        PassLease.objects.update(expires_at=timezone.now() - timedelta(seconds=1))
+        return load(*given)
+
+    def watched(*given: Any) -> Any:
+        others.append(lease.take("another", 0))
+        return decide(*given)
+
+    monkeypatch.setattr(snapshot, "load", slow)
+    monkeypatch.setattr("jobs.engine.passes.decide", watched)
+    done = passes.run()
+    assert others == [None]
+    assert done is not None
+    assert done.planned
 
 
 def test_cards_freed_by_an_eviction_are_not_given_to_someone_else(world: World, full: list[Task]) -> None:

@@ -133,6 +133,20 @@ def test_the_only_host_of_its_type_is_not_taken_out_because_tasks_fail(hosts: Wo
     assert state_of("h1") == "ready"
 
 
+def test_the_only_host_of_its_type_is_spared_also_where_it_cannot_start_tasks_and_that_is_noted_once(
+    hosts: World,
+) -> None:
+    Host.objects.exclude(name="h1").update(lost_since=timezone.now())
+    tasks = [fail(hosts, **BROKEN).pk for _ in range(3)]
+    assert state_of("h1") == "ready"
+    spared = HostEvent.objects.get(code="spared", host__name="h1")
+    assert spared.args == {"failed": tasks, "alone": True}
+    assert "no other host in use has cards of its type" in host_events.sentence("spared", spared.args)
+    Host.objects.update(lost_since=None)
+    fail(hosts, **BROKEN)
+    assert state_of("h1") == "quarantined"
+
+
 def test_a_task_that_ends_well_clears_its_host(hosts: World) -> None:
     for user in ("ann", "bob"):
         fail(hosts, user)
