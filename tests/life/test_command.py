@@ -153,6 +153,16 @@ def test_what_is_there_is_shown_in_tables(shell: Shell) -> None:
     assert all("asks 4 P40 on one host" in shell(word, str(task.pk)).stdout for word in ("show", "why"))
 
 
+def test_a_preview_names_whom_it_would_evict(shell: Shell) -> None:
+    shell.house.host("h1", 2)
+    victim = shell.house.submit("sleep 300", is_elasticity=True, host_gpu_num=2)
+    shell.house.reach(victim, "running")
+    told = shell("preview", shell.document("{business_flag: ads, GPUName: P40, start_cmd: 'true'}"))
+    assert told.returncode == 0, told.stderr
+    assert told.stdout.startswith("starts after evicting\n")
+    assert f"evicts  task {victim.pk} of ads, loses 0.0 card-hours, does not come back" in told.stdout
+
+
 def test_a_preview_says_what_would_become_of_a_document(shell: Shell) -> None:
     shell.house.host("h1")
     starts = shell("preview", shell.document("{business_flag: ads, GPUName: P40, start_cmd: 'true'}"))

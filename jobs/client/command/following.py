@@ -29,13 +29,15 @@ def follow(platform: Taiji, task_id: int, *, rank: int = 0) -> TaskDetail:
     while True:
         task = _look(platform, task_id)
         if task is not None:
-            told = _tell(task, told)
+            over = task["state"] in OVER
+            told = told if over else _tell(task, told)
             for attempt in task["attempts"]:
                 if attempt["attempt"] > number:
                     number, offset = attempt["attempt"], 0
                 if attempt["attempt"] == number:
                     offset = _write(platform, task_id, number, rank, offset)
-            if task["state"] in OVER:
+            if over:
+                _tell(task, told)  # after the last line of the log
                 return task
         time.sleep(LOOK_S)
 

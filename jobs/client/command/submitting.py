@@ -142,4 +142,4 @@ def _show(verdict: Verdict) -> None:
 
 def _victim(victim: dict[str, Any]) -> str:
     fate = "comes back" if victim["comes_back"] else "does not come back"
-    return f"{victim['task_flag']} of {victim['business']}, loses {victim['lost_card_hours']:.1f} card-hours, {fate}"
+    return f"task {victim['task']} of {victim['business']}, loses {victim['lost_card_hours']:.1f} card-hours, {fate}"
