@@ -8,10 +8,12 @@ from django.contrib.auth.models import User
 from django.http import QueryDict
 from django.utils import timezone
 from django.utils.dateparse import parse_date, parse_datetime
+from django.utils.functional import Promise
 from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy, pgettext_lazy
 
 from cluster.models import GpuType, Region
-from jobs.filters import GROUPS, LISTED, NEWEST, ORDERS, Filters
+from jobs.filters import GROUPS, LISTED, NEWEST, OPEN, ORDERS, OVER, QUEUE, Filters
 from jobs.models import TaskClass
 from jobs.scheduling.reasons import SENTENCES
 from jobs.states import State
@@ -22,6 +24,11 @@ NAMES = (
     *("q", "state", "class", "business", "user", "gpu_type", "region", "reason", "tag"),
     *("submitted_from", "submitted_to", "ended_from", "sort"),
 )  # of the query
+GROUP_WORDS: dict[str, Promise] = {
+    OPEN: gettext_lazy("not over"),
+    QUEUE: pgettext_lazy("state", "waiting"),
+    OVER: gettext_lazy("over"),
+}
 ME = "me"
 NOBODY = 0  # the id of what nothing is called: it finds no task
 LONGEST = 255  # characters of a word
@@ -104,7 +111,9 @@ class _Reader:
         group = LISTED[order]
         listed = (states or GROUPS[group]) & GROUPS[group]
         if not listed:
-            self._refuse("sort", "state", _("Only tasks of the state “%s” have this order.") % group)
+            self._refuse(
+                "sort", "state", _("Only tasks of the state “%s” have this order.") % GROUP_WORDS[group]
+            )
             return states, NEWEST
         return listed, order
 

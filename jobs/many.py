@@ -26,7 +26,8 @@ TOGETHER = {  # verbs that move waiting tasks: where to
     "release": State.QUEUED,
 }
 CHUNK = 100  # tasks moved in one transaction: the pass and the hosts wait for their rows no longer than that
-NOT_YOURS, WRONG_STATE, REFUSED = "not_yours", "wrong_state", "refused"
+MOST_ALONE = 200  # tasks of one action that are done one by one, which somebody waits for
+NOT_YOURS, WRONG_STATE, REFUSED, TOO_MANY = "not_yours", "wrong_state", "refused", "too_many"
 
 
 @dataclass(slots=True, kw_only=True)
@@ -72,10 +73,12 @@ def sort_out(verb: str, seen: Iterable[Seen], user: User) -> tuple[list[Seen], C
     return taken, skipped
 
 
-def act(verb: str, ids: Sequence[int], user: User) -> Outcome:
+def act(verb: str, ids: Sequence[int], user: User, key: str | None = None) -> Outcome:
     """Do the verb to each of the tasks that `user` sees and may steer; the others are told apart, not touched.
 
-    A task that somebody else is moving at this moment is done alone at the end, as by its own page.
+    A task that somebody else is moving at this moment is done alone at the end, as by its own page, and so many of
+    those are left that nobody waits for long. Of one `key`
+    each task is run again once, however often that is asked for.
     """
     outcome = Outcome()
     late: list[int] = []
@@ -84,8 +87,12 @@ def act(verb: str, ids: Sequence[int], user: User) -> Outcome:
             late += _together(verb, chunk, user, outcome)
         else:
             late += chunk
-    for task in Task.objects.visible_to(user).filter(pk__in=rows.among(late)).order_by("pk").iterator():
-        _alone(verb, task, user, outcome)
+    found = Task.objects.visible_to(user).filter(pk__in=rows.among(late)).order_by("pk")
+    outcome.skipped += Counter(
+        (TOO_MANY, state) for state in found.values_list("state", flat=True)[MOST_ALONE:]
+    )
+    for task in found[:MOST_ALONE].iterator():
+        _alone(verb, task, user, outcome, f"{key}-{task.pk}" if key else None)
     return outcome
 
 
@@ -142,7 +149,7 @@ def _stop_running(groups: dict[State, list[int]], user: User) -> set[int]:
     return lifecycle.order_ends(orders, actor=user) if orders else set()
 
 
-def _alone(verb: str, task: Task, user: User, outcome: Outcome) -> None:
+def _alone(verb: str, task: Task, user: User, outcome: Outcome, key: str | None) -> None:
     """Do it as the task's own page would."""
     state = task.state
     if verb != RETRY and not access.may_steer(user, task.business_id, task.user_id):
@@ -150,7 +157,7 @@ def _alone(verb: str, task: Task, user: User, outcome: Outcome) -> None:
         return
     try:
         if verb == RETRY:
-            services.retry(task, user)
+            services.retry(task, user, key)
         else:
             services.STEERING[verb](task, user)
     except services.Conflict:

@@ -1,6 +1,6 @@
 """What users ask for (tasks), and what became of it (attempts, events, claims)."""
 
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from django.conf import settings
 from django.db import models
@@ -355,16 +355,22 @@ class TemplateQuerySet(models.QuerySet["Template"]):
         return self.visible_to(user).filter(Q(user=user.pk) | led)
 
 
+def leave_with_maker(collector: Any, field: Any, templates: TemplateQuerySet, using: str) -> None:
+    """Remove templates that were for their maker alone, so that none is ever left to all; a business keeps its own."""
+    models.CASCADE(collector, field, templates.filter(business__isnull=True), using)
+    models.SET_NULL(collector, field, templates.filter(business__isnull=False), using)
+
+
 class Template(models.Model):
     """A config document offered to start from."""
 
     name = models.CharField(_("name"), max_length=128)
     # Neither: for all. A business: for its members. Only a user: for nobody else.
     business = models.ForeignKey(Business, models.CASCADE, null=True, blank=True)
-    # Who made it; gone with its maker, so that what was for one person is never left to all.
+    # Who made it; of a business whose maker is gone: nobody.
     user = models.ForeignKey(
         settings.AUTH_USER_MODEL,
-        models.CASCADE,
+        leave_with_maker,
         verbose_name=_("user"),
         null=True,
         blank=True,

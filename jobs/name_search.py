@@ -6,7 +6,6 @@ kept beside the tasks, since an index of pieces on the tasks themselves would be
 
 import logging
 import re
-from functools import cache
 
 from django.db import DatabaseError, connection, transaction
 
@@ -15,6 +14,7 @@ from jobs.models import Task
 log = logging.getLogger(__name__)
 NAMES = "jobs_task_name"
 PIECE = r"[^\W_]{3}"  # what the index knows: three letters or digits in a row
+_pieces: dict[str, re.Pattern[str]] = {}  # by database, of those whose index was seen
 
 
 def ids(text: str, most: int) -> list[int] | None:
@@ -28,11 +28,14 @@ def ids(text: str, most: int) -> list[int] | None:
         return [pk for (pk,) in cursor.fetchall()]
 
 
-@cache
 def _piece() -> "re.Pattern[str] | None":
-    """Return what a text needs to be found by the index; None where there is no index."""
-    if connection.vendor != "postgresql":
-        return None
+    """Return what a text needs to be found by the index; None where there is no index, which may still come."""
+    if connection.vendor == "postgresql" and connection.alias not in _pieces and (found := _look()):
+        _pieces[connection.alias] = found
+    return _pieces.get(connection.alias)
+
+
+def _look() -> "re.Pattern[str] | None":
     with connection.cursor() as cursor:
         cursor.execute(
             "SELECT to_regclass(%s) IS NOT NULL, datctype IN ('C', 'POSIX') FROM pg_database "
@@ -60,7 +63,7 @@ def prepare() -> None:
         if cursor.fetchone()[0] is None:
             for statement in _statements(tasks):
                 cursor.execute(statement)
-    _piece.cache_clear()
+    _pieces.clear()
 
 
 def _statements(tasks: str) -> tuple[str, ...]:

@@ -162,14 +162,14 @@ def free(task: Task, user: User) -> Task:
     return task
 
 
-def retry(task: Task, user: User) -> Task:
-    """Submit the config of an ended task again as a new task; Conflict while it is not over."""
+def retry(task: Task, user: User, idempotency_key: str | None = None) -> Task:
+    """Submit the config of an ended task again as a new task, of one key once; Conflict while it is not over."""
     task.refresh_from_db()
     if not task.is_over:
         raise Conflict(
             "not_over", _("The task is not over yet: it is %(state)s.") % {"state": task.get_state_display()}
         )
-    return submit(user, task.config, origin=task)
+    return submit(user, task.config, origin=task, idempotency_key=idempotency_key)
 
 
 STEERING: dict[str, Callable[[Task, User], Task]] = {

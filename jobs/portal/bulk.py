@@ -1,5 +1,6 @@
 """One verb on many tasks of the list: first what would become of them, then what became of them."""
 
+import time
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -17,17 +18,16 @@ from django.views.decorators.http import require_POST
 from cluster import rows
 from jobs import filter_words, many, pages
 from jobs.filters import NEWEST, Filters, number
-from jobs.many import NOT_YOURS, REFUSED, RETRY, WRONG_STATE, Seen
+from jobs.many import MOST_ALONE, NOT_YOURS, REFUSED, RETRY, TOGETHER, TOO_MANY, WRONG_STATE, Seen
 from jobs.models import Task
-from jobs.portal import views, words
+from jobs.portal import filter_labels, once, views, words
 from jobs.portal.doors import PortalRequest, page
 from jobs.portal.rows import Status, status
 from jobs.states import State
 
-MOST = 10_000  # tasks of one action; a retry makes a task each
-MOST_RETRIED = 200
+MOST = 10_000  # tasks of one action
 AT_ONCE = 2000  # ids read in one look
-LOOKS = 100  # of so many tasks each as a page looks at
+LOOK_S = 5.0  # after which no other look is begun
 WORDS: dict[str, Promise] = {
     "stop": _("Stop"),
     "hold": _("Hold"),
@@ -41,6 +41,7 @@ SKIPPED: Mapping[str, Promise] = {
     NOT_YOURS: _("only the owner, a lead of the business or an operator may do this"),
     WRONG_STATE: _("this cannot be done in that state"),
     REFUSED: _("the document is refused today"),
+    TOO_MANY: _("too many to be done one by one: do it again for them"),
 }
 TASKS = ngettext_lazy("%d task", "%d tasks")
 
@@ -60,7 +61,15 @@ class Chosen:
 
     seen: list[Seen]
     more: bool = False  # that the verb would touch
+    reached: int | None = None  # below this number there was no time to look for them
     rest_uncounted: bool = False  # that it would not touch
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Found:
+    ids: list[int]
+    more: bool = False
+    reached: int | None = None
 
 
 @page
@@ -78,10 +87,10 @@ def bulk(request: PortalRequest) -> HttpResponse:
     everything = "all" in request.POST
     if everything and faults:  # else the verb would be meant for more than was looked for
         for fault in faults:
-            messages.error(request, f"{fault.field}: {fault.message}")
+            messages.error(request, filter_labels.said(fault))
         return redirect(back)
     chosen = _all(filters, verb) if everything else _selected(request)
-    if not chosen.seen:
+    if not chosen.seen and chosen.reached is None:
         messages.warning(request, _t("No task is chosen: tick some first, or choose all that match."))
         return redirect(back)
     return render(request, "bulk.html", _question(request, verb, chosen) | {"query": query, "back": back})
@@ -89,14 +98,16 @@ def bulk(request: PortalRequest) -> HttpResponse:
 
 def _question(request: PortalRequest, verb: str, chosen: Chosen) -> dict[str, object]:
     taken, skipped = many.sort_out(verb, chosen.seen, request.user)
-    limit = MOST_RETRIED if verb == RETRY else MOST
+    limit = _most(verb)
     kept = taken[:limit]
     return {
+        "key": once.new(),
         "verb": verb,
         "word": WORDS[verb],
         "total": len(kept),
         "doing": _by_state(Counter(task.state for task in kept)),
         "skipped": _left(skipped),
+        "reached": chosen.reached,
         "rest_uncounted": chosen.rest_uncounted,
         "limit": limit if chosen.more or len(taken) > limit else None,
         "ids": ",".join(str(task.pk) for task in kept),
@@ -113,28 +124,37 @@ def _all(filters: Filters, verb: str) -> Chosen:
     """Return all that match the filters: those in a state that the verb touches, and a first look at the others."""
     wanted = filters.states or frozenset(State)
     legal = many.LEGAL[verb]
-    limit = MOST_RETRIED if verb == RETRY else MOST
-    touched, more = _matching(replace(filters, states=wanted & legal), limit)
-    others, uncounted = _matching(replace(filters, states=wanted - legal), AT_ONCE, looks=1)
-    return Chosen(seen=_look_at([*touched, *others]), more=more, rest_uncounted=uncounted)
+    found = _matching(replace(filters, states=wanted & legal), _most(verb))
+    others = _matching(replace(filters, states=wanted - legal), AT_ONCE, looks=1)
+    return Chosen(
+        seen=_look_at([*found.ids, *others.ids]),
+        more=found.more,
+        reached=found.reached,
+        rest_uncounted=others.more or others.reached is not None,
+    )
 
 
-def _matching(filters: Filters, limit: int, looks: int = LOOKS) -> tuple[list[int], bool]:
+def _most(verb: str) -> int:
+    """Return how many tasks one action takes: those that are done one by one are fewer."""
+    return MOST if verb in TOGETHER else min(MOST, MOST_ALONE)
+
+
+def _matching(filters: Filters, limit: int, looks: int | None = None) -> _Found:
     """Return ids of tasks that match, the newest first, and whether there may be more than these."""
     ids: list[int] = []
     if not filters.states:
-        return ids, False
+        return _Found(ids=ids)
     filters = replace(filters, order=NEWEST)
-    below = None
-    for _look in range(looks):
+    below, looked, until = None, 0, time.monotonic() + LOOK_S
+    while True:
         found = pages.cut(filters, below=below, size=min(AT_ONCE, limit - len(ids)))
         ids += found.ids
-        if found.below is None:
-            return ids, False
-        if len(ids) >= limit:
-            return ids, True
-        below = pages.key(found.below, NEWEST)
-    return ids, True
+        below = pages.key(found.below, NEWEST) if found.below else None
+        if below is None or len(ids) >= limit:
+            return _Found(ids=ids, more=below is not None)
+        looked += 1
+        if looked == looks or time.monotonic() >= until:
+            return _Found(ids=ids, reached=below.pk)
 
 
 def _look_at(ids: list[int]) -> list[Seen]:
@@ -147,7 +167,8 @@ def _ids(texts: list[str]) -> list[int]:
 
 
 def _do(request: PortalRequest, verb: str, ids: list[int], back: str) -> HttpResponse:
-    outcome = many.act(verb, ids[: MOST_RETRIED if verb == RETRY else MOST], request.user)
+    key = once.key(request, "bulk")
+    outcome = many.act(verb, ids[: _most(verb)], request.user, key)
     if outcome.done:
         states = ", ".join(f"{count.status.label} {count.number}" for count in _by_state(outcome.done))
         said = {"word": WORDS[verb], "tasks": TASKS % outcome.done.total(), "states": states}

@@ -9,7 +9,7 @@ from quotas import access
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cause:
-    """A task that another one waits for, leaves for, or made leave."""
+    """A task that another one waits for, leaves for, made leave, or was copied from."""
 
     id: int
     business: str

@@ -1,6 +1,5 @@
 """What lies on the submit page: the form, the box beside it, templates, the copied task."""
 
-import uuid
 from collections.abc import Mapping, Sequence
 from functools import cached_property
 from typing import Any
@@ -16,7 +15,7 @@ from jobs import config
 from jobs.fields import FIELDS
 from jobs.models import Task, Template
 from jobs.parse import LONGEST
-from jobs.portal import saving, starts, texts
+from jobs.portal import once, saving, starts, texts
 from jobs.portal.doors import PortalRequest
 from jobs.portal.exports import exports
 from jobs.portal.forms import ConfigForm
@@ -117,7 +116,7 @@ class Desk:
         """Return the whole page; `refused`: what was not done, and why. What is faulty in the box stays there."""
         context = self.context(form, document)
         context |= {
-            "key": self.request.POST.get("key") or uuid.uuid4().hex,
+            "key": self.request.POST.get("key") or once.new(),
             "origin": self.origin,
             "template": self.template,
             "offers": (offers := saving.offers(self.request.user)),

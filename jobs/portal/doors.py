@@ -2,12 +2,12 @@
 
 from collections.abc import Callable
 from functools import wraps
+from http import HTTPStatus
 
 from django.contrib.auth.decorators import login_required
 from django.contrib.auth.models import User
-from django.http import HttpRequest, HttpResponseBase
+from django.http import HttpRequest, HttpResponse, HttpResponseBase
 from django.views.decorators.cache import never_cache
-from django_htmx.http import HttpResponseClientRefresh
 from django_htmx.middleware import HtmxDetails
 
 
@@ -21,13 +21,14 @@ class PortalRequest(HttpRequest):
 def page(view: Callable[..., HttpResponseBase]) -> Callable[..., HttpResponseBase]:
     """Let only people in who are logged in.
 
-    A fragment asked for after the session ended reloads its page: else it would become a login form.
+    A fragment asked for after the session ended is refused: else it would become a login form. What the page
+    does then, static/js/page.js says.
     """
 
     @wraps(view)
     def enter(request: HttpRequest, *args: object, **kwargs: object) -> HttpResponseBase:
         if request.headers.get("HX-Request") and not request.user.is_authenticated:
-            return HttpResponseClientRefresh()
+            return HttpResponse(status=HTTPStatus.UNAUTHORIZED)
         return view_of_member(request, *args, **kwargs)
 
     view_of_member = login_required(view)

@@ -14,6 +14,7 @@ from jobs import filter_words, pages
 from jobs.filters import Filters
 from jobs.models import Priority, Task
 from jobs.pages import Key
+from jobs.portal import filter_labels
 from jobs.portal.doors import PortalRequest, page
 from jobs.portal.rows import last_attempts, type_names, why
 
@@ -32,7 +33,7 @@ def export(request: PortalRequest) -> HttpResponseBase:
     """Send all tasks that match the filters; excel=1 marks the file for Excel."""
     filters, faults = filter_words.read(request.GET, request.user)
     if faults:  # a file with more than was asked for would not show it
-        lines = [f"{fault.field}: {fault.message}" for fault in faults]
+        lines = [filter_labels.said(fault) for fault in faults]
         return HttpResponse("\n".join(lines), status=400, content_type="text/plain; charset=utf-8")
     lead = BOM if request.GET.get("excel") == "1" else ""
     parts = _parts(filters, lead, translation.get_language() or "en")

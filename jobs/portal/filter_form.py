@@ -7,13 +7,13 @@ from typing import Any
 from django.utils.dateparse import parse_date
 from django.utils.functional import Promise
 from django.utils.translation import gettext_lazy as _
-from django.utils.translation import pgettext_lazy
 
 from cluster.models import GpuType, Region
 from jobs import filters
+from jobs.filter_words import GROUP_WORDS
 from jobs.portal import words
 from jobs.portal.doors import PortalRequest
-from jobs.scheduling.reasons import SENTENCES
+from jobs.portal.filter_labels import LABELS, REASONS
 from jobs.states import State
 from quotas import access
 
@@ -23,11 +23,6 @@ SORTS = {
     filters.OLDEST: _("oldest first"),
     filters.LONGEST_WAIT: _("waiting longest, of those that wait"),
     filters.LAST_ENDED: _("ended last, of those that are over"),
-}
-GROUPS = {
-    filters.OPEN: _("not over"),
-    filters.QUEUE: pgettext_lazy("state", "waiting"),
-    filters.OVER: _("over"),
 }
 ENDED = {
     "today": _("today"),
@@ -57,20 +52,20 @@ class FilterForm:
         flags = access.businesses_of(request.user).values_list("flag", flat=True)
         types = GpuType.objects.values_list("name", flat=True)
         regions = Region.objects.order_by("name").values_list("name", flat=True)
-        self.q = self._text("q", _("Name or number"), kind="search")
-        self.state = self._choice("state", _("State"), _("any state"), [*GROUPS.items(), *_states()])
-        self.sort = self._choice("sort", _("Order"), None, SORTS.items())
+        self.q = self._text("q", kind="search")
+        self.state = self._choice("state", _("any state"), [*GROUP_WORDS.items(), *_states()])
+        self.sort = self._choice("sort", None, SORTS.items())
         self.more = [
-            self._choice("class", _("Class"), _("any class"), words.CLASSES.items()),
-            self._choice("business", _("Business"), _("all businesses"), _same(flags)),
-            self._text("user", _("User"), hint=_("a name, or me")),
-            self._choice("gpu_type", _("GPU type"), _("any type"), _same(types)),
-            self._choice("region", _("Region"), _("any region"), _same(regions)),
-            self._choice("reason", _("Waits because"), _("any reason"), _same(SENTENCES)),
-            self._text("tag", _("Tag")),
-            self._date("submitted_from", _("Submitted from")),
-            self._date("submitted_to", _("Submitted to")),
-            self._choice("ended_from", _("Ended"), _("at any time"), ENDED.items()),
+            self._choice("class", _("any class"), words.CLASSES.items()),
+            self._choice("business", _("all businesses"), _same(flags)),
+            self._text("user", hint=_("a name, or me")),
+            self._choice("gpu_type", _("any type"), _same(types)),
+            self._choice("region", _("any region"), _same(regions)),
+            self._choice("reason", _("any reason"), REASONS.items()),
+            self._text("tag"),
+            self._date("submitted_from"),
+            self._date("submitted_to"),
+            self._choice("ended_from", _("at any time"), ENDED.items()),
         ]
 
     @property
@@ -82,21 +77,21 @@ class FilterForm:
         """Return what the address says; several words of one filter stand behind commas."""
         return ",".join(text for given in self._query.getlist(name) if (text := given.strip()))
 
-    def _choice(self, name: str, label: Any, none: Any, choices: Choices) -> Field:
+    def _choice(self, name: str, none: Any, choices: Choices) -> Field:
         found = [("", none)] if none is not None else []
         found += choices
         value = self._given(name)
         if value and value not in dict(found):
             found.append((value, value.replace(",", ", ")))  # several of them, or what is not known here
-        return Field(name=name, label=label, value=value, choices=found)
+        return Field(name=name, label=LABELS[name], value=value, choices=found)
 
-    def _text(self, name: str, label: Any, *, kind: str = "text", hint: Any = "") -> Field:
-        return Field(name=name, label=label, value=self._given(name), kind=kind, hint=hint)
+    def _text(self, name: str, *, kind: str = "text", hint: Any = "") -> Field:
+        return Field(name=name, label=LABELS[name], value=self._given(name), kind=kind, hint=hint)
 
-    def _date(self, name: str, label: Any) -> Field:
+    def _date(self, name: str) -> Field:
         given = self._given(name)
         # Words such as 7d have no place in a browser's calendar.
-        return self._text(name, label, kind="date" if not given or _is_day(given) else "text")
+        return self._text(name, kind="date" if not given or _is_day(given) else "text")
 
 
 def _is_day(text: str) -> bool:

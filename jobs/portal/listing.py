@@ -8,7 +8,7 @@ from django.urls import reverse
 
 from jobs import filter_words, pages
 from jobs.filters import Filters
-from jobs.portal import bulk, views
+from jobs.portal import bulk, filter_labels, views
 from jobs.portal.doors import PortalRequest, page, wants_fragment
 from jobs.portal.filter_form import FilterForm
 from jobs.portal.rows import Row, rows_of
@@ -52,7 +52,7 @@ def _around(request: PortalRequest, faults: list[Fault]) -> dict[str, object]:
     """Return what stands around the list."""
     return {
         "filters": FilterForm(request),
-        "faults": faults,
+        "faults": [filter_labels.said(fault) for fault in faults],
         "tabs": views.tabs(request),
         "verbs": bulk.BUTTONS,
     }

@@ -1,7 +1,6 @@
 """The submit page: a form and its JSON, what would become of them beside it, and then the task."""
 
 import json
-import uuid
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -14,14 +13,12 @@ from django.views.decorators.http import require_http_methods, require_POST
 
 from jobs import config, services
 from jobs.models import Task
-from jobs.portal import saving, starts, texts, verdict
+from jobs.portal import once, saving, starts, texts, verdict
 from jobs.portal.desk import Desk
 from jobs.portal.doors import PortalRequest, page
 from jobs.portal.entries import CLASSES, typed
 from jobs.portal.forms import ConfigForm
 from jobs.values import Fault
-
-LONGEST_KEY = len(uuid.uuid4().hex)
 
 
 @page
@@ -141,12 +138,12 @@ def _blame_all(desk: Desk, form: ConfigForm) -> None:
 
 def _create(desk: Desk, document: Mapping[str, Any]) -> Task:
     """Submit a document; a second click on the same form finds the task of the first."""
-    key, user = desk.request.POST.get("key", ""), desk.request.user
-    if not (key.isascii() and key.isalnum() and len(key) == LONGEST_KEY):
+    key, user = once.key(desk.request, "form"), desk.request.user
+    if key is None:
         return services.submit(user, document, origin=desk.origin)
     # Sent before, gone back to and changed since, it is another task. Keyed: the document may hold secrets.
     typed_so = salted_hmac("form", json.dumps(document, sort_keys=True), algorithm="sha256").hexdigest()
-    mark = f"form-{key}-{typed_so}"
+    mark = f"{key}-{typed_so}"
     return services.submit(user, document, origin=desk.origin, idempotency_key=mark)
 
 

@@ -15,7 +15,7 @@ from cluster import logs
 from jobs import config, services
 from jobs.engine import ask, forecasts
 from jobs.models import Task
-from jobs.portal import differences, history, rows, steps, waiting, words
+from jobs.portal import causes, differences, history, once, rows, steps, waiting, words
 from jobs.portal.doors import PortalRequest, page, wants_fragment
 from jobs.services import STEERING
 from jobs.states import State
@@ -38,6 +38,7 @@ def task(request: PortalRequest, pk: int) -> HttpResponse:
     found = _visible(request, pk)
     outlook = forecasts.outlook(found)
     attempts = history.attempts(found, request.user)
+    origins = [found.origin_id] if found.origin_id else []
     context = {
         "task": found,
         "status": rows.status(found.state),
@@ -49,12 +50,14 @@ def task(request: PortalRequest, pk: int) -> HttpResponse:
         "attempts": attempts,
         "failure": attempts[0] if attempts and found.state == State.FAILED else None,
         "logs_stop": not found.is_over and not logs.has_room(),
+        "origin": causes.named(origins, request.user).get(found.origin_id or 0),
         "moments": history.moments(found, request.user),
         "verbs": _verbs(request.user, found),
     }
     if wants_fragment(request):
         return render(request, "task.html#live", context)
     context |= {
+        "key": once.new(),
         "document": json.dumps(found.config, ensure_ascii=False, indent=2),
         "differences": differences.from_origin(found, request.user),
     }
@@ -71,9 +74,10 @@ def act(request: PortalRequest, pk: int, verb: str) -> HttpResponse:
     if verb in STEERING and not access.may_steer(request.user, found.business_id, found.user_id):
         raise PermissionDenied
     try:
-        after = (
-            services.retry(found, request.user) if verb == "retry" else STEERING[verb](found, request.user)
-        )
+        if verb == "retry":
+            after = services.retry(found, request.user, once.key(request, f"retry-{pk}"))
+        else:
+            after = STEERING[verb](found, request.user)
     except services.Conflict as conflict:
         messages.error(request, conflict.message)
         return redirect("task", pk=pk)

@@ -102,11 +102,10 @@
     if (!member || document.hidden) return;
     const mine = (turn += 1);
     try {
-      const answer = await fetch(address(), { credentials: "same-origin" });
-      if (!answer.ok) throw new Error(String(answer.status));
-      const cards = figures(await answer.json());
+      const cards = figures(await Platform.get(address(), Platform.json));
       if (mine === turn) drawAll(cards);
-    } catch {
+    } catch (error) {
+      if (!(error instanceof Platform.Away)) throw error;
       if (mine !== turn) return;
       said.textContent = words.failed;
       said.hidden = false;

@@ -33,6 +33,8 @@
   const clock = new Intl.DateTimeFormat("en-GB", { timeStyle: "medium", timeZone: badge.dataset.zone });
 
   function show() {
+    badge.hidden = !listening; // a page that looks at nothing needs no news, and so promises none
+    if (!listening) return;
     const words = badge.dataset;
     const stale = !live && tries >= SOON;
     const [word, hint] = live
@@ -49,7 +51,6 @@
     badge.classList.toggle("status-yellow", stale);
     badge.classList.toggle("status-secondary", !live && !stale);
     badge.querySelector(".status-dot").classList.toggle("status-dot-animated", live);
-    badge.hidden = false;
   }
 
   // Tell the page, but calmly: the first change at once, those that follow together. Where many pages hear the
@@ -87,7 +88,11 @@
     leave();
     const wanted = topics();
     listening = wanted.join(" ");
-    if (!wanted.length) return;
+    if (!wanted.length) {
+      live = false;
+      show();
+      return;
+    }
     const query = wanted.map((topic) => `topic=${encodeURIComponent(topic)}`).join("&");
     const scheme = location.protocol === "https:" ? "wss" : "ws";
     const opened = new WebSocket(`${scheme}://${location.host}/ws/live/?${query}`);

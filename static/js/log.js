@@ -1,4 +1,4 @@
-// The log of a task: a window of whole lines on a file that may be huge, followed while it grows.
+// The log of a task: read part by part from a file that may be huge, and followed while it grows.
 // The socket only says that there is more; the page asks for it by offset, so that nothing is missed or doubled.
 (() => {
   const card = document.getElementById("log");
@@ -15,21 +15,16 @@
   const TAIL = 128 * 1024; // bytes shown at first
   const PART = 256 * 1024; // bytes asked for at a time
   const KEEP_UP = 2 * 1024 * 1024; // a log that runs away further than this is followed at its end
-  const MOST_LINES = 10000; // on the page; those at the far end make room
-  const MOST_BYTES = 4 * 1024 * 1024;
   const AFTER_MS = 60000; // a log may grow for a moment after its task is over
   const NEAR = 300; // pixels from an edge at which more is asked for
 
+  const view = LogWindow.open(text, followed);
   let shown = null; // whose log is on the page
-  let low = 0; // the window: the first byte of its first line …
-  let high = 0; // … and the next byte to ask for
-  let rest = new Uint8Array(); // the last line while it is not ended
   let end = 0; // of the log, as last heard
   let busy = false;
   let asked = false; // something was written while it was being read
   let turn = 0; // answers of an earlier choice are thrown away
   let until = Date.now() + AFTER_MS;
-  let here = null; // the line that is linked or found
   let aim = -1; // a place that the window must hold
 
   const number = new Intl.NumberFormat(document.documentElement.lang, { maximumFractionDigits: 1 });
@@ -53,10 +48,7 @@
     turn += 1;
     busy = asked = false;
     shown = one;
-    low = high = from;
-    rest = new Uint8Array();
-    here = null;
-    text.replaceChildren();
+    view.clear(from);
     say("");
     download.href = `${words.url}?attempt=${one.attempt}&rank=${one.rank}&offset=0&download=1`;
     card.dataset.topic = `log.${one.gang}`;
@@ -64,87 +56,14 @@
     document.dispatchEvent(new CustomEvent("taiji:member", { detail: one }));
   }
 
-  // The window
-
-  const stands = () => text.scrollHeight - text.scrollTop - text.clientHeight;
-
-  function chunk(lines, before) {
-    const part = document.createElement("div");
-    let level = before;
-    for (const line of lines) {
-      const node = LogText.element(line, level);
-      level = LogText.levelOf(node);
-      part.append(node);
-    }
-    part.lines = lines.length;
-    part.from = lines.length ? lines[0].at : low;
-    return part;
-  }
-
-  function levelBefore(node) {
-    return node && node.lastChild ? LogText.levelOf(node.lastChild) : "other";
-  }
-
-  function append(bytes, from) {
-    const joined = new Uint8Array(rest.length + bytes.length);
-    joined.set(rest);
-    joined.set(bytes, rest.length);
-    const cut = LogText.lines(joined, from - rest.length);
-    if (text.lastChild && text.lastChild.open) text.lastChild.remove();
-    // Of what comes faster than it can be shown only the last lines are.
-    const dropped = followed.checked ? Math.max(0, cut.lines.length - MOST_LINES) : 0;
-    if (dropped) text.replaceChildren();
-    const lines = dropped ? cut.lines.slice(dropped) : cut.lines;
-    if (!text.firstChild && lines.length) low = lines[0].at;
-    if (lines.length) text.append(chunk(lines, levelBefore(text.lastChild)));
-    rest = cut.rest.slice();
-    if (rest.length) {
-      if (!text.firstChild) low = cut.restAt;
-      const open = chunk([{ at: cut.restAt, bytes: rest, cut: false }], levelBefore(text.lastChild));
-      open.open = true;
-      text.append(open);
-    }
-    high = from + bytes.length;
-    shorten("firstChild");
-    if (followed.checked) text.scrollTop = text.scrollHeight;
-  }
-
-  // Put lines before the window and keep what is seen where it is.
-  function prepend(bytes, from) {
-    const cut = LogText.lines(bytes, from);
-    if (cut.rest.length) cut.lines.push({ at: cut.restAt, bytes: cut.rest, cut: true });
-    const height = text.scrollHeight;
-    const top = text.scrollTop;
-    text.prepend(chunk(cut.lines, "other"));
-    low = from;
-    text.scrollTop = top + text.scrollHeight - height;
-    shorten("lastChild");
-  }
-
-  function shorten(side) {
-    let lines = 0;
-    for (const part of text.children) lines += part.lines;
-    while ((lines > MOST_LINES || high - low > MOST_BYTES) && text.children.length > 1) {
-      const gone = text[side];
-      lines -= gone.lines;
-      gone.remove();
-      if (side === "firstChild") {
-        low = text.firstChild.from;
-      } else {
-        high = gone.from;
-        rest = new Uint8Array();
-        followed.checked = false;
-      }
-    }
-  }
-
   // Reading
 
   async function ask(from, limit) {
-    const answer = await fetch(address(shown, from, limit), { credentials: "same-origin" });
-    if (!answer.ok) throw new Error(String(answer.status));
-    const bytes = new Uint8Array(await answer.arrayBuffer());
-    return { bytes, end: Number(answer.headers.get("X-Log-End")), date: answer.headers.get("Date") };
+    return Platform.get(address(shown, from, limit), (bytes, headers) => ({
+      bytes: new Uint8Array(bytes),
+      end: Number(headers.get("X-Log-End")),
+      date: headers.get("Date"),
+    }));
   }
 
   // Run one question at a time; what is asked meanwhile is asked again afterwards.
@@ -160,7 +79,8 @@
       if (mine !== turn) return;
       text.classList.remove("log-away");
       if (said.textContent === words.away) say("");
-    } catch {
+    } catch (error) {
+      if (!(error instanceof Platform.Away)) throw error;
       if (mine !== turn) return;
       text.classList.add("log-away");
       if (text.firstChild) say(words.away);
@@ -180,7 +100,7 @@
   function forward() {
     return once(async (current) => {
       for (;;) {
-        const from = high;
+        const from = view.high;
         const answer = await ask(from, PART);
         if (!current()) return;
         document.dispatchEvent(new CustomEvent("taiji:fresh", { detail: answer.date }));
@@ -192,10 +112,10 @@
         const first = !text.querySelector(".log-line");
         const [bytes, at] = first && from > 0 ? wholeLines(answer.bytes, from) : [answer.bytes, from];
         if (first) text.replaceChildren();
-        if (bytes.length) append(bytes, at);
-        high = from + answer.bytes.length;
-        if (!answer.bytes.length) high = Math.min(from, end); // it was shorter than thought
-        if (high >= end || !(followed.checked || stands() < NEAR)) break;
+        if (bytes.length) view.append(bytes, at);
+        view.high = from + answer.bytes.length;
+        if (!answer.bytes.length) view.high = Math.min(from, end); // it was shorter than thought
+        if (view.high >= end || !(followed.checked || view.stands() < NEAR)) break;
       }
       if (!text.firstChild) text.textContent = words.none;
       if (shown.full) say(words.full);
@@ -210,68 +130,43 @@
   }
 
   function jump(from, sentence) {
-    text.replaceChildren();
-    rest = new Uint8Array();
-    here = null;
-    low = high = from;
+    view.clear(from);
     if (sentence) say(sentence);
   }
 
   function backward() {
-    if (low === 0 || !text.firstChild) return undefined;
+    if (view.low === 0 || !text.firstChild) return undefined;
     return once(async (current) => {
-      const from = Math.max(0, low - TAIL);
-      const answer = await ask(from, low - from);
+      const from = Math.max(0, view.low - TAIL);
+      const answer = await ask(from, view.low - from);
       if (!current() || !answer.bytes.length) return;
       const [bytes, at] = from > 0 ? wholeLines(answer.bytes, from) : [answer.bytes, from];
-      prepend(bytes, at);
+      view.prepend(bytes, at);
     });
   }
 
   // Show the line that begins at a byte, with what stands around it.
   async function go(at) {
-    const known = lineAt(at);
+    const known = view.lineAt(at);
     followed.checked = false;
     if (known) {
-      point(known);
+      view.point(known);
       return;
     }
     begin(shown, Math.max(0, at - TAIL / 4));
     aim = at;
     await forward();
     aim = -1;
-    const found = lineAt(at);
-    if (found) point(found);
-  }
-
-  // The line that holds a byte, if it is on the page.
-  function lineAt(at) {
-    if (at < low || at >= high) return null;
-    let found = null;
-    for (const part of text.children) {
-      if (!(part.from <= at)) break;
-      for (const node of part.children) if (Number(node.dataset.at) <= at) found = node;
-    }
-    return found;
-  }
-
-  function point(node, scroll = true) {
-    if (here) here.classList.remove("log-here");
-    here = node;
-    node.classList.add("log-here");
-    if (scroll) {
-      const box = node.getBoundingClientRect();
-      const around = text.getBoundingClientRect();
-      text.scrollTop += box.top - around.top - text.clientHeight / 3;
-    }
+    const found = view.lineAt(at);
+    if (found) view.point(found);
   }
 
   // The page around it
 
   function buttons() {
-    earlier.hidden = low === 0;
-    later.hidden = high >= end && followed.checked;
-    later.textContent = high < end ? `${later.dataset.word} · ${fill(words.more, size(end - high))}` : later.dataset.word;
+    earlier.hidden = view.low === 0;
+    later.hidden = view.high >= end && followed.checked;
+    later.textContent = view.high < end ? `${later.dataset.word} · ${fill(words.more, size(end - view.high))}` : later.dataset.word;
     link.disabled = !text.querySelector(".log-line");
   }
 
@@ -287,14 +182,14 @@
     if (!same) begin(one, Math.max(0, Number(one.bytes) - TAIL));
     else shown = one;
     if (one.removed) text.textContent = one.removed;
-    else if (followed.checked || !same || stands() < NEAR) forward();
+    else if (followed.checked || !same || view.stands() < NEAR) forward();
     else peek();
   }
 
   // Only hear where the log ends by now: who reads elsewhere is not disturbed.
   function peek() {
     return once(async (current) => {
-      const answer = await ask(Math.max(high, end), 1);
+      const answer = await ask(Math.max(view.high, end), 1);
       if (current()) end = Math.max(end, answer.end);
     });
   }
@@ -302,18 +197,13 @@
   function newest() {
     followed.checked = true;
     say("");
-    if (end - high > TAIL) jump(Math.max(0, end - TAIL), "");
+    if (end - view.high > TAIL) jump(Math.max(0, end - TAIL), "");
     text.scrollTop = text.scrollHeight;
     forward();
   }
 
-  function visibleLine() {
-    const top = text.getBoundingClientRect().top + 2;
-    return [...text.querySelectorAll(".log-line")].find((node) => node.getBoundingClientRect().bottom > top);
-  }
-
   function linkTo(node) {
-    point(node, false);
+    view.point(node, false);
     const address = new URL(location.href);
     address.search = new URLSearchParams({ attempt: shown.attempt, rank: shown.rank, at: node.dataset.at });
     address.hash = "log";
@@ -340,7 +230,7 @@
     text.scrollTop = 0;
   });
   link.addEventListener("click", async () => {
-    const node = here || visibleLine();
+    const node = view.pointed() || view.visibleLine();
     if (!node) return;
     const href = linkTo(node);
     if (!navigator.clipboard) return;
@@ -362,11 +252,11 @@
     scrolling = requestAnimationFrame(() => {
       if (!text.querySelector(".log-line")) return;
       // Whoever scrolls up reads: following would take the lines away.
-      if (followed.checked && text.scrollTop < lastTop && stands() > 100) followed.checked = false;
+      if (followed.checked && text.scrollTop < lastTop && view.stands() > 100) followed.checked = false;
       lastTop = text.scrollTop;
       buttons();
-      if (text.scrollTop < NEAR && low > 0 && !followed.checked && !busy) backward();
-      else if (stands() < NEAR && high < end && !busy) forward();
+      if (text.scrollTop < NEAR && view.low > 0 && !followed.checked && !busy) backward();
+      else if (view.stands() < NEAR && view.high < end && !busy) forward();
     });
   });
   document.addEventListener("click", (event) => {
@@ -394,7 +284,7 @@
   });
 
   const unfollow = () => (followed.checked = false);
-  LogSearch.begin({ card, text, words, fill, size, go, point, shown: () => shown, unfollow });
+  LogSearch.begin({ card, text, words, fill, size, go, point: view.point, shown: () => shown, unfollow });
 
   // What the address names: a member's log, or a line of it.
   const wanted = new URLSearchParams(location.search);

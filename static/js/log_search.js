@@ -103,13 +103,7 @@ const LogSearch = (() => {
       hits.hidden = false;
       while (next !== null && hits.children.length < MOST_HITS) {
         query.set("offset", next);
-        const answer = await fetch(`${card.dataset.search}?${query}`, { credentials: "same-origin" });
-        if (mine !== turn) return;
-        if (!answer.ok) {
-          count.textContent = words.failed;
-          return;
-        }
-        const part = await answer.json();
+        const part = await Platform.get(`${card.dataset.search}?${query}`, Platform.json);
         if (mine !== turn) return;
         hits.append(...part.hits.map(hit));
         next = part.next;
@@ -134,7 +128,14 @@ const LogSearch = (() => {
       pause = setTimeout(typed, PAUSE_MS);
       forget();
     });
-    whole.addEventListener("click", () => searchAll().catch(() => (count.textContent = words.failed)));
+    whole.addEventListener("click", async () => {
+      try {
+        await searchAll();
+      } catch (error) {
+        if (!(error instanceof Platform.Away)) throw error;
+        count.textContent = words.failed;
+      }
+    });
     document.addEventListener("taiji:member", ({ detail }) => {
       const member = `${detail.attempt} ${detail.rank}`;
       if (member !== whose) forget(); // what was found lies in another log

@@ -48,6 +48,26 @@
     setTimeout(() => form.classList.remove("sent"), 10000); // the first one may have been broken off
   });
 
+  // Whoever logged in again in another tab has another token there than this page was made with.
+  function bringToken(set) {
+    const found = document.cookie.match(/(?:^|; )csrftoken=([^;]+)/);
+    if (found) set(found[1]);
+  }
+
+  document.addEventListener("submit", ({ target }) => {
+    const field = target.elements.csrfmiddlewaretoken;
+    if (field) bringToken((token) => { field.value = token; });
+  }, true);
+  document.addEventListener("htmx:configRequest", ({ detail }) => {
+    if (!detail.parameters.csrfmiddlewaretoken) return;
+    bringToken((token) => { detail.parameters.csrfmiddlewaretoken = token; });
+  });
+
+  // After the session ended a page is read anew, and leads to the login; what was typed into a form is kept.
+  document.addEventListener("htmx:responseError", ({ detail }) => {
+    if (detail.xhr.status === 401 && !document.getElementById("config")) location.reload();
+  });
+
   // A page that comes back from the browser's memory can be sent again.
   window.addEventListener("pageshow", () => {
     for (const form of document.querySelectorAll("form.sent")) form.classList.remove("sent");

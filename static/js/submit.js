@@ -6,13 +6,17 @@
   const anew = document.getElementById("anew");
   const said = document.getElementById("said");
   const unreachable = document.getElementById("unreachable");
+  const loggedOut = document.getElementById("logged-out");
   const WAIT_MS = 400; // after the last key
   const AGAIN_MS = 60000; // what is free changes without anybody typing here …
   const LEFT_MS = 600000; // … but a form that was left so long asks no more
+  const TRUSTED_MS = 90000; // an answer this old does not say that the session is still there
 
   let timer = 0;
   let touched = Date.now();
   let side = "ask"; // which of both was changed last: the form asks, the JSON fills it
+  let heard = Date.now(); // when the platform last answered
+  let pressed = null; // the button that waits until it does
   let broken = !document.getElementById("json-faults").hidden;
 
   // A request that was superseded is no fault: htmx would write one to the console for each.
@@ -145,7 +149,10 @@
     const { successful, requestConfig } = event.detail;
     const { elt } = requestConfig; // the event itself comes from what is left of the page around it
     if (!successful) return;
-    unreachable.hidden = true;
+    unreachable.hidden = loggedOut.hidden = true;
+    heard = Date.now();
+    if (pressed) form.requestSubmit(pressed);
+    pressed = null;
     if (elt.classList.contains("way")) {
       broken = false;
       document.getElementById("verdict").focus();
@@ -161,8 +168,27 @@
     announce();
   });
   for (const failure of ["htmx:sendError", "htmx:responseError", "htmx:timeout"]) {
-    form.addEventListener(failure, () => { unreachable.hidden = false; });
+    form.addEventListener(failure, ({ detail }) => {
+      pressed = null;
+      if (detail.xhr.status !== 401) unreachable.hidden = false;
+    });
   }
+  // Not only answers to the form say so: the pulse of the page is asked for too.
+  document.addEventListener("htmx:responseError", ({ detail }) => {
+    if (detail.xhr.status === 401) loggedOut.hidden = false;
+  });
+  document.addEventListener("visibilitychange", () => {
+    if (!document.hidden && !loggedOut.hidden) changed(side); // perhaps it was the login that somebody comes back from
+  });
+
+  // A form that is sent after the session ended would be lost on the way to the login.
+  form.addEventListener("submit", (event) => {
+    if (loggedOut.hidden && Date.now() - heard < TRUSTED_MS) return;
+    event.preventDefault();
+    pressed = event.submitter;
+    send();
+    loggedOut.scrollIntoView({ block: "nearest" });
+  });
 
   // A link to a field opens the part of the form that it stands in.
   document.addEventListener("click", (event) => {

@@ -103,7 +103,7 @@
     try {
       const address = list().dataset.address;
       const answer = await fetch(address, { headers: { "HX-Request": "true", "HX-Target": "list" } });
-      if (answer.headers.get("HX-Refresh")) location.reload();
+      if (answer.status === 401) location.reload(); // the session ended
       if (!answer.ok || answer.redirected) return; // the next news, or the next round, asks again
       const fresh = parser.parseFromString(await answer.text(), "text/html").getElementById("list");
       if (!fresh || list().dataset.address !== address) return; // somebody went on meanwhile

@@ -9,27 +9,19 @@ from pathlib import Path
 from typing import Literal
 
 from PIL import Image
-from playwright.sync_api import Browser, Page, sync_playwright
+from playwright.sync_api import Browser, sync_playwright
 
 from tests import valkey
+from tests.browser import pages
 from tests.browser.conftest import CHROMIUM, FLAGS
 from tests.browser.site import ROOT, Site
 
 FOLDER = ROOT / "docs" / "screenshots"
-PAGES = {
-    "login": "/login/",
-    "home": "/",
-    "tasks": "/tasks/",
-    "submit": "/tasks/new/?gpu_type=P40&region=Shenzhen",
-    "templates": "/templates/",
-    "task-waits": "/tasks/1/",
-    "task-runs": "/tasks/3/",
-    "task-evicted": "/tasks/2/",
-}
 LANGUAGES = {"en": "en-US", "zh": "zh-CN"}
 THEMES: tuple[Literal["light", "dark"], ...] = ("light", "dark")
 WIDTHS = {"wide": 1280, "narrow": 390}
 COLOURS = 128
+TALLEST = 2400  # pixels: the rest of a long list looks like its beginning
 SETTLED_MS = 800  # charts are drawn and the socket is open
 
 
@@ -40,11 +32,10 @@ def main(folder: Path) -> None:
         server = valkey.start(Path(data))
         site = Site(Path(data), f"unix://{server.unix_socket_path}")
         try:
-            for deed in ("fleet", "start"):
-                site.deed(deed)
+            ids = pages.prepare(site)
             with sync_playwright() as playwright:
                 browser = playwright.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
-                for path in _pictures(browser, site, folder):
+                for path in _pictures(browser, site, ids, folder):
                     print(path.relative_to(folder))
                 browser.close()
         finally:
@@ -52,7 +43,7 @@ def main(folder: Path) -> None:
             server.stop()
 
 
-def _pictures(browser: Browser, site: Site, folder: Path) -> Iterator[Path]:
+def _pictures(browser: Browser, site: Site, ids: pages.Ids, folder: Path) -> Iterator[Path]:
     for language, theme, width in product(LANGUAGES, THEMES, WIDTHS):
         context = browser.new_context(
             viewport={"width": WIDTHS[width], "height": 800},
@@ -61,12 +52,9 @@ def _pictures(browser: Browser, site: Site, folder: Path) -> Iterator[Path]:
             reduced_motion="reduce",
         )
         page = context.new_page()
-        for name, address in PAGES.items():
-            if name == "home":
-                _enter(page, site)
-            page.goto(site.url + address)
+        for look in pages.visits(page, site, ids, unfolded=False):
             page.wait_for_timeout(SETTLED_MS)
-            path = folder / f"{name}-{language}-{theme}-{width}.png"
+            path = folder / f"{look.name}-{language}-{theme}-{width}.png"
             _save(page.screenshot(full_page=True), path)
             yield path
         context.close()
@@ -74,16 +62,10 @@ def _pictures(browser: Browser, site: Site, folder: Path) -> Iterator[Path]:
 
 def _save(picture: bytes, path: Path) -> None:
     """Write a picture in so few colours as a page has: a third of the bytes."""
-    few = Image.open(BytesIO(picture)).convert("RGB").quantize(COLOURS, dither=Image.Dither.NONE)
+    whole = Image.open(BytesIO(picture)).convert("RGB")
+    seen = whole.crop((0, 0, whole.width, min(whole.height, TALLEST)))
+    few = seen.quantize(COLOURS, dither=Image.Dither.NONE)
     few.save(path, optimize=True)
-
-
-def _enter(page: Page, site: Site) -> None:
-    page.goto(f"{site.url}/login/")
-    page.locator("[name=username]").fill("ann")
-    page.locator("[name=password]").fill("ann")
-    page.locator("[name=password]").press("Enter")
-    page.wait_for_url(f"{site.url}/")
 
 
 if __name__ == "__main__":

@@ -150,6 +150,16 @@ def hide(page: Page, hidden: bool) -> None:
     )
 
 
+def test_a_page_that_looks_at_nothing_promises_no_news(page: Page, site: Site) -> None:
+    log_in(page, site, "ann")
+    expect(page.locator(".live")).to_have_text(re.compile("Live"))
+    page.goto(f"{site.url}/tasks/new/")
+    with page.expect_response("**/tasks/new/preview/"):
+        page.locator("#id_task_flag").fill("no news")
+    expect(page.locator("#verdict .verdict-title")).to_be_visible()
+    expect(page.locator(".live")).to_be_hidden()
+
+
 def test_one_page_has_one_socket(page: Page, site: Site, story: int) -> None:
     opened: list[str] = []
     page.on("websocket", lambda socket: opened.append(socket.url))

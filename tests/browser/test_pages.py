@@ -1,66 +1,11 @@
 """The pages in a browser: a person's way through them, live, in both themes and languages, at any width."""
 
 import re
-from collections.abc import Iterator
-from typing import Literal
 
-import pytest
-from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Browser, Page, expect
 
 from tests.browser.conftest import log_in
 from tests.browser.site import Site
-
-PAGES = {
-    "login": "/login/",
-    "home": "/",
-    "list": "/tasks/",
-    "filtered to nothing": "/tasks/?q=nothing-is-called-so",
-    "form": "/tasks/new/?gpu_type=P40&region=Shenzhen",
-    "templates": "/templates/",
-    "evicted task": "/tasks/2/",
-    "waiting task": "/tasks/3/",
-    "kept task": "/tasks/8/",
-    "not found": "/tasks/999/",
-}
-
-
-def visits(page: Page, site: Site) -> Iterator[tuple[str, Page]]:
-    """Go from page to page with everything unfolded, so that it is looked at too."""
-    for name, address in PAGES.items():
-        if name == "home":
-            log_in(page, site, "ann")
-        page.goto(site.url + address)
-        page.evaluate("for (const part of document.querySelectorAll('details')) part.open = true")
-        yield name, page
-
-
-@pytest.mark.parametrize("theme", ["light", "dark"])
-def test_every_page_can_be_read_by_everybody(
-    browser: Browser, site: Site, theme: Literal["light", "dark"]
-) -> None:
-    context = browser.new_context(color_scheme=theme, reduced_motion="reduce")
-    faults = []
-    for name, page in visits(context.new_page(), site):
-        assert page.evaluate("document.documentElement.dataset.bsTheme") == theme
-        for fault in Axe().run(page).response["violations"]:
-            faults += [
-                f"{name}: {fault['id']}: {node['html'][:120]}: {node['failureSummary']}"
-                for node in fault["nodes"]
-            ]
-    context.close()
-    assert faults == []
-
-
-def test_every_page_fits_on_a_phone(browser: Browser, site: Site) -> None:
-    context = browser.new_context(viewport={"width": 360, "height": 700})
-    wide = [
-        name
-        for name, page in visits(context.new_page(), site)
-        if page.evaluate("document.documentElement.scrollWidth > document.documentElement.clientWidth")
-    ]
-    context.close()
-    assert wide == []
 
 
 def test_a_task_is_submitted_watched_and_read_live(ann: Page, site: Site) -> None:

@@ -2,12 +2,10 @@
 
 import json
 import re
-from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import pytest
-from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Browser, BrowserContext, Locator, Page, Route, expect
 
 from tests.browser.conftest import log_in
@@ -305,6 +303,37 @@ def test_where_the_platform_does_not_answer_the_page_says_so_and_asks_again(page
     expect(page.locator("#unreachable")).to_be_hidden()
 
 
+def test_what_was_typed_outlives_the_session_and_is_submitted_after_a_login_in_another_tab(
+    page: Page, site: Site
+) -> None:
+    log_in(page, site, "ann")
+    page.goto(f"{site.url}/tasks/new/")
+    expect(title(page)).to_have_text("Starts now")
+    page.context.clear_cookies(name="sessionid")
+    page.evaluate("document.body.dispatchEvent(new CustomEvent('taiji:pulse'))")
+    expect(page.locator("#logged-out")).to_be_visible()
+    field(page, "Start command").fill("true outlives")
+    page.get_by_role("button", name="Submit").click()  # it goes nowhere, and nothing is lost
+    expect(page.locator("#logged-out")).to_be_visible()
+    expect(field(page, "Start command")).to_have_value("true outlives")
+    with page.context.expect_page() as opened:
+        page.locator("#logged-out a").click()
+    other = opened.value
+    log_in(other, site, "ann")
+    other.close()
+    page.get_by_role("button", name="Submit").click()  # asks first, then submits
+    expect(page.get_by_role("heading", name="New task")).to_have_count(0)
+    assert "true outlives" in site.deed("newest")
+
+
+def test_a_page_without_a_form_leads_to_the_login_when_the_session_ended(page: Page, site: Site) -> None:
+    log_in(page, site, "ann")
+    page.goto(f"{site.url}/templates/")  # which asks nothing by itself meanwhile
+    page.context.clear_cookies(name="sessionid")
+    page.evaluate("document.body.dispatchEvent(new CustomEvent('taiji:pulse'))")
+    page.wait_for_url("**/login/**")
+
+
 def test_without_scripts_all_of_it_works_by_plain_loading(browser: Browser, site: Site) -> None:
     context = browser.new_context(java_script_enabled=False)
     page = context.new_page()
@@ -340,61 +369,3 @@ def test_a_click_on_free_cards_leads_to_a_task_without_help(ann: Page, site: Sit
     expect(title(ann)).to_have_text("Starts now")
     ann.get_by_role("button", name="Submit").click()
     expect(ann.get_by_role("heading", name="first try")).to_be_visible()
-
-
-def evicting(page: Page) -> None:
-    """Ask for what others hold."""
-    page.locator("#id_is_elasticity_0").check(force=True)
-    page.locator("[data-key='add M40']").click()
-    page.locator("#id_host_gpu_num").fill("4")
-    expect(page.locator(".way").first).to_be_visible()
-
-
-def faulty(page: Page) -> None:
-    """Send a form with faults, and a text that cannot be read."""
-    page.locator("#id_host_gpu_num").fill("99")
-    page.locator("#json").fill("{")
-    expect(page.locator("#json-faults")).to_be_visible()
-    page.locator("#answer .btn-primary").click()
-    expect(page.locator("#refused")).to_be_visible()
-    expect(title(page)).to_be_visible()
-
-
-STATES: dict[str, Callable[[Page], None]] = {"evicting": evicting, "faulty": faulty}
-
-
-def states(page: Page, site: Site) -> Iterator[str]:
-    """Bring the page from state to state, with everything unfolded."""
-    log_in(page, site, "ann")
-    for name, bring in STATES.items():
-        page.goto(f"{site.url}/tasks/new/")
-        expect(title(page)).to_be_visible()
-        bring(page)
-        page.evaluate("for (const part of document.querySelectorAll('details')) part.open = true")
-        yield name
-
-
-@pytest.mark.parametrize("theme", ["light", "dark"])
-def test_every_state_of_the_page_can_be_read_by_everybody(
-    browser: Browser, site: Site, theme: Literal["light", "dark"]
-) -> None:
-    context = browser.new_context(color_scheme=theme, reduced_motion="reduce")
-    page = context.new_page()
-    faults = []
-    for name in states(page, site):
-        for fault in Axe().run(page).response["violations"]:
-            faults += [f"{name}: {fault['id']}: {node['html'][:160]}" for node in fault["nodes"]]
-    context.close()
-    assert faults == []
-
-
-def test_every_state_of_the_page_fits_on_a_phone(browser: Browser, site: Site) -> None:
-    context = browser.new_context(viewport={"width": 360, "height": 700})
-    page = context.new_page()
-    wide = [
-        name
-        for name in states(page, site)
-        if page.evaluate("document.documentElement.scrollWidth > document.documentElement.clientWidth")
-    ]
-    context.close()
-    assert wide == []

@@ -3,10 +3,8 @@
 import json
 import re
 from pathlib import Path
-from typing import Literal
 
 import pytest
-from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Browser, Locator, Page, expect
 
 from tests.browser.conftest import log_in
@@ -42,36 +40,6 @@ def lines(page: Page) -> list[str]:
 def numbers(page: Page) -> list[int]:
     """Return the numbers of the lines of the big log that are on the page."""
     return [int(line.split()[1]) for line in lines(page) if re.match(r"step +\d+ loss", line)]
-
-
-@pytest.mark.parametrize(("theme", "language"), [("light", "en"), ("dark", "zh-CN")])
-def test_every_part_can_be_read_by_everybody_at_any_width(
-    browser: Browser, site: Site, tasks: Tasks, theme: Literal["light", "dark"], language: str
-) -> None:
-    context = browser.new_context(
-        color_scheme=theme, reduced_motion="reduce", locale=language, viewport={"width": 360, "height": 700}
-    )
-    page = context.new_page()
-    page.goto(f"{site.url}/login/")
-    page.locator("#id_username").fill("ann")
-    page.locator("#id_password").fill("ann")
-    page.locator("#id_password").press("Enter")
-    page.wait_for_url(f"{site.url}/")
-    faults = []
-    for name, address in {
-        **{name: f"/tasks/{task}/" for name, task in tasks.items()},
-        "log": f"/tasks/{tasks['story']}/log/",
-    }.items():
-        page.goto(site.url + address)
-        page.evaluate("for (const part of document.querySelectorAll('details')) part.open = true")
-        if name == "story":
-            expect(page.locator("#charts figure")).to_have_count(4)
-        if page.evaluate("document.documentElement.scrollWidth > document.documentElement.clientWidth"):
-            faults.append(f"{name}: too wide")
-        for fault in Axe().run(page).response["violations"]:
-            faults += [f"{name}: {fault['id']}: {node['html'][:120]}" for node in fault["nodes"]]
-    context.close()
-    assert faults == []
 
 
 def test_a_task_that_waits_says_why_what_to_do_and_what_each_host_lacks(
@@ -276,6 +244,19 @@ def test_a_flood_and_endless_lines_neither_stop_the_page_nor_fill_it(story: Page
     story.wait_for_timeout(1000)
     assert log.evaluate("log => log.textContent.length") < 8_000_000
     assert story.evaluate("performance.memory.usedJSHeapSize") < 200_000_000
+
+
+def test_a_mistake_in_a_script_is_not_told_as_a_platform_that_is_away(
+    page: Page, site: Site, tasks: Tasks
+) -> None:
+    log_in(page, site, "ann")
+    page.goto(f"{site.url}/tasks/{tasks['story']}/")
+    expect(log_of(page).locator(".log-line").first).to_be_visible()
+    page.evaluate("() => { LogText.lines = () => { throw new TypeError('a mistake of ours') } }")
+    with page.expect_event("pageerror") as caught:
+        site.deed("more")
+    assert "a mistake of ours" in str(caught.value)
+    expect(log_of(page)).not_to_have_class(re.compile("log-away"))
 
 
 def test_without_scripts_state_reason_and_log_are_there(browser: Browser, site: Site, tasks: Tasks) -> None:

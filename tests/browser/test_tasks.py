@@ -1,23 +1,12 @@
 """The list of tasks in a browser: views, filters, many at once, and news under which nothing jumps."""
 
 import re
-from collections.abc import Iterator
-from typing import Literal
 
 import pytest
-from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Browser, Page, expect
 
 from tests.browser.conftest import log_in
 from tests.browser.site import Site
-
-LISTS = {
-    "all": "/tasks/",
-    "filtered": "/tasks/?state=failed&tag=night&submitted_from=7d",
-    "faulty": "/tasks/?state=odd",
-    "further": "/tasks/?below=40",
-    "nothing": "/tasks/?q=nothing-is-called-so",
-}
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -36,42 +25,6 @@ def question(page: Page) -> Page:
     page.get_by_role("button", name="Hold").click()
     expect(page.get_by_role("heading", level=1)).to_have_text("Hold")
     return page
-
-
-def visits(page: Page, site: Site) -> Iterator[tuple[str, Page]]:
-    log_in(page, site, "ann")
-    for name, address in LISTS.items():
-        page.goto(site.url + address)
-        page.evaluate("for (const part of document.querySelectorAll('details')) part.open = true")
-        yield name, page
-    page.goto(f"{site.url}/tasks/?q=sweep")
-    page.locator("#list tbody input").first.check()
-    yield "ticked", page
-    yield "question", question(page)
-
-
-@pytest.mark.parametrize("theme", ["light", "dark"])
-def test_every_list_can_be_read_by_everybody(
-    browser: Browser, site: Site, theme: Literal["light", "dark"]
-) -> None:
-    context = browser.new_context(color_scheme=theme, reduced_motion="reduce")
-    faults = []
-    for name, page in visits(context.new_page(), site):
-        faults += [
-            f"{name}: {fault['id']}: {node['html'][:120]}: {node['failureSummary']}"
-            for fault in Axe().run(page).response["violations"]
-            for node in fault["nodes"]
-        ]
-    context.close()
-    assert faults == []
-
-
-def test_every_list_fits_on_a_phone(browser: Browser, site: Site) -> None:
-    context = browser.new_context(viewport={"width": 360, "height": 700})
-    too_wide = "document.documentElement.scrollWidth > document.documentElement.clientWidth"
-    wide = [name for name, page in visits(context.new_page(), site) if page.evaluate(too_wide)]
-    context.close()
-    assert wide == []
 
 
 def test_filters_order_and_page_are_in_the_address(ann: Page, site: Site) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from django.test import Client
 
-from jobs import many
+from jobs import many, pages
 from jobs.models import Claim, Task, TaskEvent
 from jobs.portal import bulk
 from jobs.states import State
@@ -25,7 +25,7 @@ def ask(browser: Client, verb: str, *tasks: Task, query: str = "", everything: b
 def confirm(browser: Client, question: Any) -> str:
     """Say yes, and return the texts that follow."""
     page = question.content.decode()
-    names = ("verb", "query", "ids")
+    names = ("key", "verb", "query", "ids")
     data = {name: unescape(re.search(rf'name="{name}" value="([^"]*)"', page)[1]) for name in names}  # type: ignore[index]  # there
     answer = browser.post("/tasks/bulk/", data | {"confirmed": "1"}, follow=True)
     return " ".join(str(message) for message in answer.context["messages"])
@@ -158,12 +158,66 @@ def test_more_than_one_action_takes_are_said_to_be_more(
     assert states(*tasks) == ["queued", "held", "held"]
 
 
+def test_where_there_was_no_time_to_look_at_all_it_is_said_how_far_it_came(
+    world: World, ann: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(bulk, "LOOK_S", 0.0)
+    monkeypatch.setattr(pages, "LOOKED_AT", 2)
+    monkeypatch.setattr(pages, "SCATTERED", 2)
+    monkeypatch.setattr(pages, "FEW", 1)
+    found, *others = [world.task(task_flag=name) for name in ("night-1", "day", "night-2", "day")]
+    question = ask(ann, "hold", query="q=night", everything=True)
+    assert f"no time to look at tasks before #{others[1].pk}." in question.content.decode()
+    confirm(ann, question)
+    assert states(found, others[1]) == ["queued", "held"]
+    nothing = ask(ann, "hold", query="q=night&state=queued", everything=True).content.decode()
+    assert f"before #{others[1].pk}." in nothing
+    assert "There is nothing to do" in nothing
+
+
+def test_of_what_goes_one_by_one_fewer_are_taken_at_once(
+    world: World, ann: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(bulk, "MOST_ALONE", 2)
+    for _number in range(3):
+        world.task(state="failed")
+    question = ask(ann, "retry", everything=True)
+    assert "the newest 2 are taken" in question.content.decode()
+    assert question.context["total"] == 2
+
+
+def test_kept_places_that_are_too_many_to_be_stopped_at_once_are_told_and_left(
+    world: World, ann: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(many, "MOST_ALONE", 1)
+    tasks = [world.task(cards=2), world.task(cards=2), world.task()]
+    for task in tasks[:2]:
+        run(task, world.host(f"kept-{task.pk}"))
+        task.attempts.update(outcome="succeeded", outcome_code="succeeded")
+    Task.objects.filter(pk__in=[task.pk for task in tasks[:2]]).update(state=State.KEEPING)
+    said = confirm(ann, ask(ann, "stop", *tasks))
+    assert states(*tasks) == ["succeeded", "keeping", "stopped"]
+    assert "Left as they are: 1 task (place kept), too many to be done one by one" in said
+
+
 def test_a_task_that_moved_meanwhile_is_told_and_left(world: World, ann: Client) -> None:
     task = world.task()
     question = ask(ann, "hold", task)
     Task.objects.update(state="failed")
     assert confirm(ann, question) == "Left as they are: 1 task (failed), this cannot be done in that state."
     assert states(task) == ["failed"]
+
+
+def test_a_retry_that_is_confirmed_twice_runs_each_task_once_and_a_new_question_again(
+    world: World, ann: Client
+) -> None:
+    tasks = [world.task(state="failed"), world.task(state="failed")]
+    question = ask(ann, "retry", *tasks)
+    assert confirm(ann, question) == confirm(ann, question) == "Run again: 2 tasks (failed 2)."
+    copies = Task.objects.filter(origin__isnull=False).order_by("origin_id")
+    assert [copy.origin_id for copy in copies] == [task.pk for task in tasks]
+    confirm(ann, ask(ann, "retry", *tasks))
+    assert Task.objects.filter(origin__isnull=False).count() == 4
 
 
 def test_a_retry_that_is_refused_says_why(world: World, ann: Client) -> None:

@@ -30,9 +30,10 @@ def test_whoever_is_not_logged_in_is_led_to_the_login(client: Client, address: s
 
 
 @pytest.mark.django_db
-def test_a_fragment_asked_for_after_the_session_ended_reloads_its_page(client: Client) -> None:
+def test_a_fragment_asked_for_after_the_session_ended_is_refused_and_reloads_no_page(client: Client) -> None:
     answer = client.get("/?part=cards", headers={"HX-Request": "true"})
-    assert answer["HX-Refresh"] == "true"
+    assert answer.status_code == 401
+    assert "HX-Refresh" not in answer
     assert b"password" not in answer.content
 
 

@@ -68,7 +68,7 @@ def test_the_file_holds_what_the_filter_finds_and_the_user_may_see(world: World)
 def test_a_filter_that_means_nothing_gives_no_file(world: World) -> None:
     answer, content = download(world.user("ann"), "?state=odd")
     assert answer.status_code == 400
-    assert content.startswith(b"state: Write some of")
+    assert content.startswith(b"State: Write some of")
 
 
 @pytest.mark.parametrize("name", ["=1+1", "+1", "-1", "@x", "\tx", "＝1", "=HYPERLINK(1)"])

@@ -182,8 +182,8 @@ def test_a_filter_that_means_nothing_breaks_nothing(query: str, world: World, an
 
 def test_a_filter_that_means_nothing_is_named_with_what_would_do(ann: Client) -> None:
     page = unescape(ann.get("/tasks/?state=odd&submitted_from=soon").content.decode())
-    assert "state: Write some of blocked, queued" in page
-    assert "submitted_from: Write a day such as" in page
+    assert "State: Write some of blocked, queued" in page
+    assert "Submitted from: Write a day such as" in page
 
 
 def test_another_business_cannot_be_filtered_for(world: World, ann: Client) -> None:

@@ -163,6 +163,24 @@ def test_running_again_leads_to_the_new_task(world: World, ann: Client) -> None:
     assert again.origin == task
 
 
+def test_running_again_twice_from_one_page_makes_one_task_and_from_the_next_page_another(
+    world: World, ann: Client
+) -> None:
+    task = world.task(state="failed")
+
+    def run_again(page: str) -> str:
+        key = re.search(r'name="key" value="(\w+)" form="run-again"', page)
+        assert key is not None
+        assert 'id="run-again"' in page
+        return str(ann.post(f"/tasks/{task.pk}/retry/", {"key": key[1]})["Location"])
+
+    page = text(ann, task)
+    assert run_again(page) == run_again(page)
+    assert Task.objects.filter(origin=task).count() == 1
+    run_again(text(ann, task))
+    assert Task.objects.filter(origin=task).count() == 2
+
+
 def test_running_again_what_is_refused_now_says_so(world: World, ann: Client) -> None:
     task = world.task(state="failed", config={"GPUName": "P40", "host_gpu_num": 99})
     page = ann.post(f"/tasks/{task.pk}/retry/", follow=True).content.decode()
@@ -428,6 +446,8 @@ def test_a_copy_of_a_task_that_one_may_not_see_shows_nothing_of_it(world: World,
     page = text(ann, world.task(origin=origin))
     assert "differences" not in page
     assert "their secret" not in page
+    assert f"A copy of task {origin.pk} of speech" in page
+    assert f"/tasks/{origin.pk}/" not in page
     same = world.task(origin=world.task(config={"a": 1}), config={"a": 1})
     assert "It is the same as that of" in text(ann, same)
 
@@ -441,6 +461,8 @@ def test_a_copy_of_a_task_that_one_may_not_see_shows_nothing_of_it(world: World,
 def test_any_name_is_shown_as_it_is_and_turns_nothing_around(flag: str, world: World, ann: Client) -> None:
     page = ann.get(f"/tasks/{world.task(task_flag=flag).pk}/").content.decode()
     assert f"<bdi>{escape(flag)}</bdi>" in page
+    for place in ("/", "/tasks/"):
+        assert f"<bdi>{escape(flag)}</bdi>" in ann.get(place).content.decode()
 
 
 def test_the_log_can_be_read_without_scripts_page_by_page(

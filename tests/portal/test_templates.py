@@ -178,5 +178,17 @@ def test_what_was_for_one_person_goes_with_him(world: World, ann: Client) -> Non
     assert not Template.objects.exists()
 
 
+def test_what_was_for_a_business_outlives_its_maker_and_a_lead_may_change_it(
+    world: World, ann: Client, colleague: Client, outsider: Client, login: Login
+) -> None:
+    save(ann, save_for="of:ads")
+    User.objects.get(username="ann").delete()
+    assert names(colleague) == ["night"]
+    assert names(outsider) == []
+    lead = login(world.user("lea", "ads", role="lead"))
+    [offer] = lead.get("/templates/").context["offers"]
+    assert offer.changeable
+
+
 def test_where_no_template_is_the_list_says_so(ann: Client) -> None:
     assert "There are no templates." in ann.get("/templates/").content.decode()

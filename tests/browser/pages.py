@@ -1,0 +1,130 @@
+"""Every page of the portal as people meet it, for all that looks at each of them: the pictures and the tests."""
+
+import json
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+from playwright.sync_api import Page, expect
+
+from tests.browser.conftest import log_in
+from tests.browser.site import Site
+
+Ids = dict[str, int]
+
+
+def _leave(_page: Page) -> None:
+    """Leave a page as it came."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Look:
+    """One page in one condition."""
+
+    name: str
+    address: str  # with names of the tasks that the deed `rich` made
+    bring: Callable[[Page], None] = _leave  # into the condition
+    refused: bool = False  # an answer on the way is an error, and the console says so
+
+
+def ticked(page: Page) -> None:
+    """Tick a task of the list."""
+    page.locator("#list tbody input").first.check()
+
+
+def asked(page: Page) -> None:
+    """Open the question whether all that match are to be held."""
+    page.locator("[name=all]").check()
+    page.locator("[name=verb][value=hold]").click()
+    expect(page.locator(".bulk-question")).to_be_visible()
+
+
+def evicting(page: Page) -> None:
+    """Ask for what others hold."""
+    page.locator("#id_is_elasticity_0").check(force=True)
+    page.locator("[data-key='add M40']").click()
+    page.locator("#id_host_gpu_num").fill("4")
+    expect(page.locator(".way").first).to_be_visible()
+
+
+def faulty(page: Page) -> None:
+    """Send a form with faults, and a text that cannot be read."""
+    page.locator("#id_host_gpu_num").fill("99")
+    page.locator("#json").fill("{")
+    expect(page.locator("#json-faults")).to_be_visible()
+    page.locator("#answer .btn-primary").click()
+    expect(page.locator("#refused")).to_be_visible()
+    expect(page.locator("#verdict .verdict-title")).to_be_visible()
+
+
+def logged_out(page: Page) -> None:
+    """Let the session end while a form is being filled in."""
+    expect(page.locator("#verdict .verdict-title")).to_be_visible()
+    page.route("**/scheduler/", lambda route: route.fulfill(status=401))
+    page.evaluate("document.body.dispatchEvent(new CustomEvent('taiji:pulse'))")
+    expect(page.locator("#logged-out")).to_be_visible()
+    page.unroute("**/scheduler/")
+
+
+def answered(page: Page) -> None:
+    """Wait for the first verdict."""
+    expect(page.locator("#verdict .verdict-title")).to_be_visible()
+
+
+def drawn(page: Page) -> None:
+    """Wait for the log and the charts."""
+    expect(page.locator("#log-text .log-line").first).to_be_visible()
+    expect(page.locator("#charts figure")).to_have_count(4)
+
+
+def forged(page: Page) -> None:
+    """Send a form whose token is not known any more."""
+    page.context.clear_cookies(name="csrftoken")
+    page.evaluate("document.querySelector('form[action$=\"logout/\"]').submit()")
+    expect(page.locator(".empty")).to_be_visible()
+
+
+LOOKS = (
+    Look(name="login", address="/login/"),
+    Look(name="home", address="/"),
+    Look(name="tasks", address="/tasks/"),
+    Look(name="tasks-filtered", address="/tasks/?state=failed&tag=night&submitted_from=7d"),
+    Look(name="tasks-faulty", address="/tasks/?state=odd&reason=no_cards"),
+    Look(name="tasks-further", address="/tasks/?below=40"),
+    Look(name="tasks-none", address="/tasks/?q=nothing-is-called-so"),
+    Look(name="tasks-ticked", address="/tasks/?q=sweep", bring=ticked),
+    Look(name="bulk", address="/tasks/?q=sweep", bring=asked),
+    Look(name="submit", address="/tasks/new/?gpu_type=P40&region=Shenzhen", bring=answered),
+    Look(name="submit-evicts", address="/tasks/new/", bring=evicting),
+    Look(name="submit-refused", address="/tasks/new/", bring=faulty),
+    Look(name="submit-logged-out", address="/tasks/new/", bring=logged_out, refused=True),
+    Look(name="templates", address="/templates/"),
+    Look(name="task-waits", address="/tasks/{waits}/"),
+    Look(name="task-over-quota", address="/tasks/{over}/"),
+    Look(name="task-runs", address="/tasks/{story}/", bring=drawn),
+    Look(name="task-evicted", address="/tasks/2/"),
+    Look(name="task-kept", address="/tasks/8/"),
+    Look(name="task-failed", address="/tasks/{failed}/"),
+    Look(name="log", address="/tasks/{story}/log/"),
+    Look(name="missing", address="/tasks/999999/", refused=True),
+    Look(name="too-old", address="/templates/", bring=forged, refused=True),
+)
+
+
+def prepare(site: Site) -> Ids:
+    """Fill the site with all that the pages are to show, and return the ids of its tasks by name."""
+    for deed in ("fleet", "looked", "start", "crowd", "many"):
+        site.deed(deed)
+    return dict(json.loads(site.deed("rich")))
+
+
+def visits(page: Page, site: Site, ids: Ids, *, unfolded: bool) -> Iterator[Look]:
+    """Go from page to page; `unfolded` opens all that can be opened."""
+    for look in LOOKS:
+        if look.name == "home":
+            log_in(page, site, "ann")
+        page.goto(site.url + re.sub(r"{(\w+)}", lambda name: str(ids[name[1]]), look.address))
+        look.bring(page)
+        if unfolded:
+            page.evaluate("for (const part of document.querySelectorAll('details')) part.open = true")
+        yield look
