@@ -4,6 +4,7 @@ from typing import Any
 
 BUSINESSES = {"ads": "Advertising", "speech": "Speech"}
 
+SAVED_EVERY_S = 10  # seconds; what the loop below does with its steps
 # A loop that counts, saves when asked or every ten steps, and goes on from what was saved.
 COUNTING = """\
 cd "$TAIJI_TASK_DIR"
@@ -57,6 +58,7 @@ def templates(cards: dict[str, int]) -> dict[str, tuple[str, dict[str, Any]]]:
                 is_elasticity=True,
                 exit_cmd=SAVING,
                 enable_evicted_pulled_up=True,
+                checkpoint_interval=SAVED_EVERY_S,
             ),
         ),
         "Auto: any type, kept for a look": (

@@ -6,6 +6,7 @@ import contextlib
 import fcntl
 import logging
 import os
+import shlex
 import signal
 import sys
 from pathlib import Path
@@ -55,7 +56,8 @@ async def join(options: argparse.Namespace) -> None:
                 new = True  # an operator had freed the name
     given.keep(options)
     if new:
-        print(f"{options.name} has joined {options.url}. Start the service, or: taiji-agent run")
+        state = "" if options.state == given.STATE else f" --state {shlex.quote(str(options.state))}"
+        print(f"{options.name} has joined {options.url}. Start the service, or: taiji-agent run{state}")
     else:
         was = " at ".join(before or ())
         print(f"This host had joined before, as {was}: its options are changed, nothing is registered.")

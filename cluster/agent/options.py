@@ -170,10 +170,19 @@ def complete(options: argparse.Namespace) -> argparse.Namespace:
             setattr(options, name, os.environ.get(PREFIX + name.upper()) or joined.get(name) or default)
     for name in ("url", "storage"):
         if not getattr(options, name):
-            raise SystemExit(f"Give --{name}, or join a platform first: taiji-agent join URL --token TOKEN …")
+            raise SystemExit(_missing(name, options.command))
     _check(options)
     options.storage = Path(options.storage)
+    if options.command == "join" and not options.storage.is_dir():
+        raise SystemExit(f"There is no folder {options.storage}: mount the platform's storage there first.")
     return options
+
+
+def _missing(name: str, command: str) -> str:
+    """Say what to do about an option that nothing gave."""
+    if command == "join":
+        return f"Give --{name} DIR: where the platform's storage is mounted on this host."
+    return f"Give --{name}, or join a platform first: taiji-agent join URL --token TOKEN --storage DIR"
 
 
 def _check(options: argparse.Namespace) -> None:

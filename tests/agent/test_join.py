@@ -336,3 +336,13 @@ def test_the_unit_starts_the_command_and_lets_keepers_live() -> None:
             text=True,
         )
         assert [line for line in done.stderr.splitlines() if "not executable" not in line] == []
+
+
+def test_joining_says_where_its_storage_has_to_be_and_how_to_go_on(machine: Machine, tmp_path: Path) -> None:
+    line = ["join", machine.platform.url, "--token", JOIN, "--state", str(machine.state), *AS_ROOT]
+    assert "Give --storage DIR: where the platform's storage is mounted" in taiji_agent(*line).stderr
+    missing = taiji_agent(*line, "--storage", str(tmp_path / "nothing"))
+    assert missing.returncode == 1
+    assert "nothing: mount the platform's storage there first" in missing.stderr
+    done = taiji_agent(*line, "--storage", str(machine.storage), "--engine", "none")
+    assert done.stdout.strip().endswith(f"taiji-agent run --state {machine.state}")

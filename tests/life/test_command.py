@@ -202,7 +202,7 @@ def test_a_faulty_document_is_told_with_its_place(shell: Shell, text: str, code:
         (("retry", "99"), 66, "task 99: "),
         (("login", "taiji.example.org"), 77, "one looks like https://taiji.example.org"),
         (("logs", "1", "--follow", "--attempt", "1"), 2, "leave --attempt out"),
-        (("sim", "--hosts", "h.csv"), 1, "--hosts alone is not enough"),
+        (("sim", "--hosts", "h.csv"), 2, "--hosts alone is not enough"),
     ],
 )
 def test_each_fault_is_one_sentence_and_a_code(

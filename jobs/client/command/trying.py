@@ -4,6 +4,8 @@ import argparse
 
 import typer
 
+from jobs.client.command import codes
+
 
 def sim(context: typer.Context) -> None:
     """Simulate the scheduler over recorded or invented work; `taiji sim --help` names its options."""
@@ -15,4 +17,4 @@ def sim(context: typer.Context) -> None:
         for line in simulating.simulate(vars(parser.parse_args(context.args))):
             print(line)
     except ValueError as error:
-        parser.exit(1, f"taiji sim: {error}\n")
+        parser.exit(codes.USAGE, f"taiji sim: {error}\n")
