@@ -191,6 +191,6 @@ def test_a_blank_option_of_the_agent_is_its_default(
     name: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Any
 ) -> None:
     monkeypatch.setenv(options.PREFIX + name.upper(), "")
-    given = argparse.Namespace(**dict.fromkeys(options.KEPT), state=tmp_path)
+    given = argparse.Namespace(**dict.fromkeys(options.KEPT), state=tmp_path, command="run")
     given.url, given.storage = "https://taiji.example.com", str(tmp_path)
     assert getattr(options.complete(given), name) == options.KEPT[name]
