@@ -61,16 +61,13 @@ def keep(host_id: int, minutes: Sequence[MinuteReport], now: datetime) -> None:
     if not minutes:
         return
     cards = dict(Card.objects.filter(host=host_id).values_list("index", "pk"))
-    CardMinute.objects.bulk_create(
-        [_row(cards[one.card], one) for one in minutes if one.card in cards], ignore_conflicts=True
-    )
+    new = [_row(cards[one.card], one) for one in minutes if one.card in cards]
+    rows.insert_new(CardMinute, new, "card", "minute", "xids", *METRICS)
 
 
-def _row(card_id: int, one: MinuteReport) -> CardMinute:
-    values: dict[str, Any] = {name: getattr(one, name) for name in METRICS}
-    return CardMinute(
-        card_id=card_id, minute=one.minute, xids=",".join(str(xid) for xid in one.xids), **values
-    )
+def _row(card_id: int, one: MinuteReport) -> tuple[Any, ...]:
+    xids = ",".join(str(xid) for xid in one.xids)
+    return (card_id, one.minute, xids, *(getattr(one, name) for name in METRICS))
 
 
 def remove(before: datetime) -> int:

@@ -29,6 +29,21 @@ def insert(model: type[models.Model], rows: Sequence[Sequence[Any]], *names: str
 
     Nothing is filled in by itself: every column without a default of the database has to be named.
     """
+    _insert(model, rows, names, constants, "")
+
+
+def insert_new(model: type[models.Model], rows: Sequence[Sequence[Any]], *names: str) -> None:
+    """Insert as `insert` does, those apart that the database refuses as being there already."""
+    _insert(model, rows, names, {}, " ON CONFLICT DO NOTHING")
+
+
+def _insert(
+    model: type[models.Model],
+    rows: Sequence[Sequence[Any]],
+    names: Sequence[str],
+    constants: Mapping[str, Any],
+    conflict: str,
+) -> None:
     if not rows:
         return
     fields, fixed = _fields(model, names), _fields(model, constants)
@@ -38,10 +53,10 @@ def insert(model: type[models.Model], rows: Sequence[Sequence[Any]], *names: str
     with connection.cursor() as cursor:
         if connection.vendor == "postgresql":
             parts = ", ".join([*_parts(fields), *(f"%s::{_kind(field)}" for field in fixed)])
-            cursor.execute(f"{into} SELECT {parts} FROM {EACH}", [*same, _text(rows)])
+            cursor.execute(f"{into} SELECT {parts} FROM {EACH}{conflict}", [*same, _text(rows)])
         else:
             marks = ", ".join(["%s"] * (len(fields) + len(fixed)))
-            cursor.executemany(f"{into} VALUES ({marks})", [(*_line(fields, row), *same) for row in rows])
+            cursor.executemany(f"{into} VALUES ({marks}){conflict}", [(*_line(fields, row), *same) for row in rows])
 
 
 def update(model: type[models.Model], keys: Iterable[int], where: Where, **values: Any) -> set[int]:

@@ -6,11 +6,12 @@ import pytest
 from django.contrib.auth.models import User
 
 from cluster import rows
-from cluster.models import GpuType, Host, Region
+from cluster.models import Card, CardMinute, GpuType, Host, Region
 from tests.world import World
 
 pytestmark = pytest.mark.django_db
 
+NAMES = ("card", "minute", "xids", "use_mean")
 WORDS = ["it's", 'a "quote"', "back\\slash", "{braces}", "% of %s", "卡型", "two\nlines", "", "null"]
 
 
@@ -58,6 +59,15 @@ def test_all_rows_get_the_same_values_where_they_are_as_asked(world: World) -> N
     changed = rows.update(Host, keys, {"state": ["ready"]}, offers=["a'b"], lost_since=None, state="draining")
     assert changed == set(keys[:2])
     assert list(Host.objects.filter(state="draining").values_list("offers", flat=True)) == [["a'b"]] * 2
+
+
+def test_what_is_there_already_stays_and_the_rest_is_inserted(world: World) -> None:
+    host = world.host("h1")
+    card = Card.objects.get(host=host, index=0)
+    rows.insert_new(CardMinute, [(card.pk, 7, "", 10), (card.pk, 8, "79", None)], *NAMES)
+    rows.insert_new(CardMinute, [(card.pk, 8, "", 99), (card.pk, 9, "", 30), (card.pk, 9, "", 31)], *NAMES)
+    found = CardMinute.objects.order_by("minute").values_list("minute", "xids", "use_mean")
+    assert list(found) == [(7, "", 10), (8, "79", None), (9, "", 30)]
 
 
 def test_nothing_given_changes_nothing(world: World) -> None:
