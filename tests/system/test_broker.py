@@ -54,6 +54,18 @@ def test_a_broker_that_is_flushed_stopped_or_killed_loses_no_task(product: Produ
     assert not health["late"]
 
 
+def test_while_the_broker_or_the_beat_is_away_tasks_start_and_end_all_the_same(product: Product) -> None:
+    product.up()
+    runs_after(product, lambda: None)
+    for name in ("valkey", "beat"):
+        pid = product.pid(name)
+        try:
+            runs_after(product, lambda pid=pid: os.kill(pid, signal.SIGSTOP), 60)  # type: ignore[misc]
+        finally:
+            os.kill(pid, signal.SIGCONT)
+    runs_after(product, lambda: None)
+
+
 def test_a_beat_that_runs_twice_does_nothing_twice(product: Product) -> None:
     product.up()
     command = [str(product.places.python), "-m", "celery", "-A", "taiji_site", "beat", "--pidfile", ""]
