@@ -27,6 +27,9 @@ SENTENCES = (
     _("This host runs no containers."),
     _("Shares of a card are for plain processes: this container would get the whole card."),
     _("The disk of %(path)s is full: starts may fail, and what tasks print may be lost."),
+    _("The storage %(path)s does not answer: nothing can start here."),
+    _("The storage %(path)s is not there: nothing can start here."),
+    _("The storage %(path)s cannot be written: nothing can start here."),
     # Containers.
     _("There is no container engine."),
     _("This host's container engine does not answer: %(why)s."),
@@ -85,10 +88,28 @@ SENTENCES = (
     _("The order's %(field)s does not stay below the storage: %(value)s."),
     _("The environment has a name that no variable can have: %(name)s."),
     _("The environment's %(name)s has a value that no variable can have."),
+    # Pods and nodes of a Kubernetes cluster.
+    _("The cluster finds no place for the pod: %(why)s."),
+    _("The cluster does not take the pod: %(why)s"),
+    _("The cluster ended the pod: %(why)s."),
+    _("The node evicted the pod: %(why)s."),
+    _("The node refused the pod: %(why)s."),
+    _("The pod ended unseen."),
+    _("The order cannot be read with the keys that the platform has now."),
+    _("The node is cordoned in its cluster."),
+    _("The node has the taint %(taint)s."),
+    _("The node is gone from its cluster."),
+    _(
+        "The type of its cards is not known (%(resources)s): the node has neither the label %(label)s of GPU feature "
+        "discovery nor %(own)s."
+    ),
+    _("The device plugin says that one of the node's %(resource)s does not work."),
+    _("used by a pod that is no task's"),
     # Ends that nobody saw, and cards.
     _("keeper lost"),
     _("host restarted"),
     _("host lost"),
+    _("pod lost"),
     _("card %(index)s: %(why)s"),
 )
 

@@ -4,7 +4,7 @@ import os
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from launch.places import ROOT, Places
+from launch.places import ROOT, Places, task_user
 
 # What no process on the side of the tasks may know: agents hand their environment on.
 PLATFORM_ONLY = (
@@ -82,7 +82,8 @@ def valkey_binary() -> Path:
 def _web(places: Places) -> list[str]:
     listen = ["--host", places.bind, "--port", str(places.port)]
     # Sockets and waiting calls do not end by themselves: they are cut, and their clients come again.
-    quiet = ["--no-access-log", "--no-server-header", "--lifespan", "off", "--timeout-graceful-shutdown", "2"]
+    # Who called a proxy is settled in one place, quotas/origin.py.
+    quiet = ["--no-access-log", "--no-server-header", "--no-proxy-headers", "--lifespan", "off", "--timeout-graceful-shutdown", "2"]
     return ["taiji_site.asgi:application", *listen, *quiet]
 
 
@@ -100,6 +101,6 @@ def _agent(places: Places, agent: Agent) -> list[str]:
     argv = ["--url", places.url, "--name", agent.name, "--region", REGION]
     argv += ["--state", str(places.data / "agents" / agent.name)]
     argv += ["--storage", str(places.data / "storage"), "--join-token-file", str(places.data / "join-token")]
-    if os.geteuid() == 0:  # whoever starts it as root means it, unless he says otherwise
-        argv += ["--task-user", os.environ.get("TAIJI_AGENT_TASK_USER") or "root"]
+    if os.geteuid() == 0:
+        argv += ["--task-user", task_user()]
     return argv

@@ -21,6 +21,7 @@ from cluster.agent.membership import Membership, NotAdmitted
 from cluster.agent.offers import PROCESS, Offers
 from cluster.agent.orders import Desired, read_desired
 from cluster.agent.protocol import PROTOCOL, WAIT_S
+from cluster.agent.storage import Storage
 from cluster.agent.workspace import Workspace
 
 log = logging.getLogger(__name__)
@@ -32,6 +33,7 @@ CARDS_S = 10.0  # between two looks at the cards
 MINUTES_AT_ONCE = 512  # of what was measured on the cards, in one report
 CODES_AT_ONCE = 8  # on their way here
 ENGINE_S = 10.0
+STORAGE_S = 10.0
 FIRST_LOOK_S = 5.0  # the first report waits so long at most for an engine that does not answer
 DOUBT_S = 2.0  # a failure is reported so much later at most because cards do not answer
 HELD_S = 1.0  # an answer sooner than this, and without news, was not held: the next call waits as long
@@ -70,6 +72,7 @@ class Agent:
         self._awake = asyncio.Event()  # something may have happened here: look now
         self._grown = asyncio.Event()  # there are logs to send
         self._offers = offers
+        self._storage = Storage(storage)
         self._places = cgroup_places.find()
         self._workspace = Workspace(
             membership.folder,
@@ -101,8 +104,9 @@ class Agent:
         self._workspace.load()  # before the cards are looked at: who uses them may be ours
         engine = asyncio.create_task(asyncio.to_thread(self._offers.refresh))
         cards = asyncio.create_task(asyncio.to_thread(self._cards.refresh))
+        storage = asyncio.create_task(asyncio.to_thread(self._storage.refresh))
         try:
-            await asyncio.wait({engine, cards}, timeout=FIRST_LOOK_S)
+            await asyncio.wait({engine, cards, storage}, timeout=FIRST_LOOK_S)
             async with asyncio.TaskGroup() as group:
                 group.create_task(self._talk())
                 group.create_task(self._watch())
@@ -110,6 +114,7 @@ class Agent:
                 group.create_task(self._fetch())
                 group.create_task(self._watch_cards(cards))
                 group.create_task(self._watch_engine(engine))
+                group.create_task(self._watch_storage(storage))
         finally:
             self._cards.close()
 
@@ -205,7 +210,7 @@ class Agent:
             "clock": time.time(),
             "address": self._address,
             "offers": self._offered(),
-            "trouble": disk.trouble(self._membership.folder),
+            "trouble": self._storage.trouble or disk.trouble(self._membership.folder),
             "cards": [card.report() for card in self._cards.now],
             "minutes": self._cards.minutes.report(MINUTES_AT_ONCE),
             "instances": self._workspace.reports(),
@@ -214,7 +219,9 @@ class Agent:
         }
 
     def _offered(self) -> list[str]:
-        """Return what this host offers, in protocol.py's words."""
+        """Return what this host offers, in protocol.py's words: nothing where nothing could start."""
+        if not self._storage.usable:
+            return []
         kinds = list(self._offers.now)
         limits = ["limits"] if PROCESS in kinds and self._places.complete else []
         return mounts.offers(kinds, self._path) + limits
@@ -286,6 +293,14 @@ class Agent:
             await self._workspace.sweep()
             await asyncio.sleep(ENGINE_S)
             looking = asyncio.create_task(asyncio.to_thread(self._offers.refresh))
+
+    async def _watch_storage(self, looking: asyncio.Task[bool]) -> None:
+        """Look whether the storage can be used, beginning with `looking`."""
+        while True:
+            if await looking:
+                self._changed.set()
+            await asyncio.sleep(STORAGE_S)
+            looking = asyncio.create_task(asyncio.to_thread(self._storage.refresh))
 
     async def _watch_cards(self, looking: asyncio.Task[bool]) -> None:
         """Look at the cards again and again, beginning with `looking`; at once where a fault was cleared."""

@@ -191,12 +191,15 @@ class Container:
         """Have the keeper woken by SIGCHLD, as by a child, when the first process ends."""
         until = time.monotonic() + SEEN_S
         while pid and not self._said("status"):  # an engine may name one that has just ended
-            self.first = processes.find(pid)
-            if self.first is not None:
-                threading.Thread(target=_wake_at_end, args=(self.first,), daemon=True).start()
+            first = processes.find(pid)
+            # An engine of another machine may name what is somebody else's here: that is never to be ended.
+            if first is not None and processes.may_be_of(self.instance, first):
+                self.first = first
+                threading.Thread(target=_wake_at_end, args=(first,), daemon=True).start()
                 return
             if time.monotonic() >= until:
-                raise EngineFault(f"the engine's processes are not among this host's (there is no pid {pid})")
+                what = f"there is no pid {pid}" if first is None else f"pid {pid} is another's"
+                raise EngineFault(f"the engine's processes are not among this host's ({what})")
             time.sleep(LOOK_S)
             pid = self._works.pid(self.name)
 

@@ -19,6 +19,7 @@ from cluster.agent.engine import (
     NewContainer,
     limits_of,
     tagged,
+    unreadable,
 )
 
 
@@ -130,6 +131,10 @@ def _told() -> Iterator[None]:
     except DockerException as error:
         # Also what it says when it cannot even ask which version of its API to speak.
         raise EngineAway(str(error)) from error
+    except (EngineFault, EngineAway):
+        raise
+    except Exception as error:  # on garbage the SDK fails in any way
+        raise unreadable(error) from error
 
 
 def _settings(wanted: NewContainer) -> dict[str, Any]:

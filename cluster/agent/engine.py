@@ -128,6 +128,11 @@ def within(seconds: float, call: Callable[[], None]) -> None:
         raise faults[0]
 
 
+def unreadable(error: Exception) -> EngineAway:
+    """Return the fault of an engine whose answer its SDK fails on, in whatever way: nobody knows what it did."""
+    return EngineAway(f"what it answers cannot be read ({type(error).__name__}: {reason(error)})")
+
+
 def limits_of(wanted: NewContainer) -> dict[str, int]:
     """Return the container's limits in the words that both SDKs take."""
     limits: dict[str, int] = {}

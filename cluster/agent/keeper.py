@@ -56,7 +56,8 @@ class Keeper:
         """Bring what the command needs, then start it; an order to end that comes before leaves it unstarted."""
         if end_ordered():
             return
-        make_folders(self.spec["storage_root"], self.spec["folders"], self.spec.get("user", ""))
+        bound = bool(self.spec.get("container"))
+        make_folders(self.spec["storage_root"], self.spec["folders"], self.spec.get("user", ""), bound)
         self.make_work_folder()
         self.bring()
         if end_ordered():
@@ -198,8 +199,11 @@ def end_ordered() -> bool:
     return signal.SIGTERM in signal.sigpending()
 
 
-def make_folders(root: str, folders: "list[str]", user: str) -> None:
-    """Make `folders` for `user` below the storage `root`, which must be there: else a mount failed."""
+def make_folders(root: str, folders: "list[str]", user: str, bound: bool) -> None:
+    """Make `folders` for `user` below the storage `root`, which must be there: else a mount failed.
+
+    `bound`: a container gets them, so that nobody has to get through what lies above them.
+    """
     if not os.path.isdir(root):
         raise CannotStart(f"The storage {root} is not there.")
     for folder in folders:
@@ -209,7 +213,7 @@ def make_folders(root: str, folders: "list[str]", user: str) -> None:
                 hand_over(folder, user)
         except OSError as error:
             raise CannotStart(f"The folder {folder} could not be made: {reason(error)}.") from error
-        if not may_write(folder, user):
+        if not may_write(folder, user, bound):
             raise CannotStart(f"The folder {folder} cannot be written.")
 
 

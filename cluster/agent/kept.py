@@ -4,7 +4,6 @@ import asyncio
 import contextlib
 import logging
 import os
-import shutil
 import signal
 import sys
 import time
@@ -12,7 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from cluster.agent import mounts, processes, records
+from cluster.agent import mounts, processes, records, removal
 from cluster.agent.cgroups import Group
 from cluster.agent.engine import EngineAway, EngineFault, is_address, name_of, open_engine
 from cluster.agent.logs import Tail
@@ -288,7 +287,7 @@ class Kept:
         """Remove what only a keeper that starts the instance needs."""
         with contextlib.suppress(OSError):
             (self.folder / records.SPEC).unlink()
-        shutil.rmtree(self.folder / records.PRIVATE, ignore_errors=True)
+        removal.remove(str(self.folder / records.PRIVATE))
 
     async def bury(self) -> None:
         """End what a dead keeper left behind, TERM first, and record the end when nothing of it is found."""

@@ -8,6 +8,7 @@ import time
 from collections.abc import Iterable
 from pathlib import Path
 
+from cluster.agent import records
 from cluster.agent.link import Away, Link, Refused
 
 log = logging.getLogger(__name__)
@@ -76,7 +77,7 @@ class Tail:
         start = self.sent or 0
         if start >= self._cap:
             return self._mark[start - self._cap :]
-        with self.path.open("rb") as file:
+        with open(self.path, "rb", opener=records.without_waiting) as file:
             file.seek(max(0, start - self._before))
             return file.read(min(BATCH, self._cap - start))
 

@@ -30,7 +30,7 @@ UNMOUNT_S = 20.0
 # What a keeper runs programs of, as root, while the data is mounted: the system, its Python, and this package.
 OURS = (
     *(f"/{name}" for name in sorted(SYSTEM_FOLDERS)),
-    *(sys.prefix, os.path.dirname(sys.executable), ROOT),
+    *(sys.prefix, sys.base_prefix, os.path.dirname(sys.executable), ROOT),
 )
 
 
@@ -67,10 +67,10 @@ class Mounts:
 
     def mount(self, wanted: "list[dict[str, Any]]", taken: "list[str]", steps: Steps) -> None:
         """Mount all of `wanted`, none over or below a path of `taken`; raises CannotStart, Cancelled, TooLong."""
+        for each in wanted:  # the sooner it is told the better; what counts is where it leads in the end
+            self._look_at(each["dst"], taken)
         if not self._contained:
             _own_namespace()
-            for each in wanted:  # the sooner it is told the better; what counts is where it leads in the end
-                _free(each["dst"], taken)
         for number, each in enumerate(wanted):
             place = os.path.join(self._folder, "data", str(number))
             _make(place)
@@ -81,6 +81,12 @@ class Mounts:
         if not self._contained:
             for number, each in enumerate(wanted):
                 self._move(number, each["dst"], taken)
+
+    def _look_at(self, asked: str, taken: "list[str]") -> None:
+        if self._contained:  # where its links lead, only the container knows
+            _apart(asked, os.path.normpath(asked), taken)
+        else:
+            _free(asked, taken)
 
     def _move(self, number: int, asked: str, taken: "list[str]") -> None:
         """Move what is mounted to the path that the task asks for; raises CannotStart."""
@@ -166,15 +172,21 @@ def _call_mount(source: str, target: str, flags: int) -> None:
 def _free(asked: str, taken: "list[str]") -> str:
     """Return where the path `asked` leads, which is nowhere near the platform's own; raises CannotStart."""
     target = os.path.realpath(asked)  # a link on the way may be some task's, and lead anywhere
-    for path in map(os.path.realpath, [*taken, *OURS]):
-        if os.path.commonpath([target, path]) in (target, path):
-            raise CannotStart(f"{asked} cannot be mounted there: the platform uses {path}.", "data")
+    _apart(asked, target, [os.path.realpath(path) for path in (*taken, *OURS)])
     return target
 
 
+def _apart(asked: str, target: str, taken: "list[str]") -> None:
+    for path in taken:
+        if os.path.commonpath([target, path]) in (target, path):
+            raise CannotStart(f"{asked} cannot be mounted there: the platform uses {path}.", "data")
+
+
 def _make(place: str) -> None:
+    """Make the folder `place`; no task of the host, to whom every mount's path is told, gets through to it."""
     try:
-        os.makedirs(place, 0o755, exist_ok=True)
+        os.makedirs(os.path.dirname(place), 0o700, exist_ok=True)
+        os.mkdir(place, 0o700)
     except OSError as error:
         raise CannotStart(f"The folder {place} could not be made: {reason(error)}.", "data_away") from error
 
@@ -192,7 +204,8 @@ def folder_at(path: str) -> int:
             try:
                 handle = os.open(name, flags, dir_fd=above)
             except FileNotFoundError:
-                os.mkdir(name, 0o755, dir_fd=above)
+                with contextlib.suppress(FileExistsError):  # another task's keeper may be making the same one
+                    os.mkdir(name, 0o755, dir_fd=above)
                 handle = os.open(name, flags, dir_fd=above)
         finally:
             os.close(above)

@@ -20,6 +20,7 @@ from cluster.agent.engine import (
     NewContainer,
     limits_of,
     tagged,
+    unreadable,
 )
 
 CDI_KIND = "nvidia.com/gpu"
@@ -105,7 +106,8 @@ class Podman:
     def remove(self, name: str) -> None:
         """Remove a container."""
         with _told(), contextlib.suppress(NotFound):
-            self._client.containers.get(name).remove(v=True, force=True)
+            # Not looked at before: one that an engine had half removed when it was killed cannot be read any more.
+            self._client.containers.remove(name, v=True, force=True)
         end_monitored(name)
 
     def owned(self, owner: str) -> dict[str, str]:
@@ -152,10 +154,14 @@ def _told() -> Iterator[None]:
         # Without a response the call did not come back: whether it was done is not known.
         kind = EngineFault if error.response is not None else EngineAway
         raise kind(_sentence(error)) from error
+    except (requests.RequestException, OSError) as error:  # among them an answer that is not JSON
+        raise EngineAway(str(error)) from error
     except (PodmanError, ValueError, TypeError) as error:
         raise EngineFault(str(error)) from error
-    except (requests.RequestException, OSError) as error:
-        raise EngineAway(str(error)) from error
+    except (EngineFault, EngineAway):
+        raise
+    except Exception as error:  # on garbage the SDK fails in any way, also with a bare Exception
+        raise unreadable(error) from error
 
 
 def _sentence(error: APIError) -> str:

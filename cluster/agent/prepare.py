@@ -149,10 +149,18 @@ class Preparation:
 
     def _bring_data(self, data: "list[dict[str, Any]]", steps: Steps) -> None:
         steps.say("mounting " + ", ".join(f"{each['addr']}:{each['src']} at {each['dst']}" for each in data))
-        taken = [self._folder, *self._spec["folders"]]
-        self._mounts.mount(data, taken, steps)
+        self._mounts.mount(data, self._taken(), steps)
         os.chdir(os.path.join(self._folder, records.WORK))  # as it is seen in the mounts' own namespace
         steps.say("all data is mounted")
+
+    def _taken(self) -> list[str]:
+        """Return the paths of the platform's own that no data may cover or lie below, as the task sees them."""
+        if self._spec.get("container"):
+            from cluster.agent.engine import INSIDE  # only keepers of containers have that module
+
+            return [INSIDE, *self._spec["folders"]]
+        # Of the whole agent and all businesses: a folder that is made for a mount stays there, as root's.
+        return [os.path.dirname(os.path.dirname(self._folder)), self._spec["storage_root"]]
 
     def _say(self, line: str) -> None:
         say(self._folder, line)

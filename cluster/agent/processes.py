@@ -92,6 +92,17 @@ def carrying(variable: str, processes: "Iterable[Process]") -> list[Process]:
     return [process for process in processes if not process.dead and mark in _environment(process.pid)]
 
 
+def may_be_of(instance: str, process: Process) -> bool:
+    """Return whether `process` carries the instance's mark, or only its user may know."""
+    try:
+        with open(f"/proc/{process.pid}/environ", "rb") as file:
+            return f"{MARK}={instance}".encode() in file.read().split(b"\0")
+    except PermissionError:
+        return True
+    except (FileNotFoundError, ProcessLookupError):
+        return False
+
+
 def _environment(pid: int) -> list[bytes]:
     try:
         with open(f"/proc/{pid}/environ", "rb") as file:

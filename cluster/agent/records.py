@@ -62,7 +62,7 @@ def read(folder: str, name: str) -> "dict[str, Any] | None":
 
 
 def _read(folder: str, name: str) -> "Any":
-    with open(os.path.join(folder, name), "rb", opener=_without_waiting) as file:
+    with open(os.path.join(folder, name), "rb", opener=without_waiting) as file:
         return json.load(file)
 
 
@@ -80,7 +80,7 @@ def insist(act: "Callable[[], T]", *paths: str) -> "T":
         return act()
 
 
-def _without_waiting(path: str, flags: int) -> int:
+def without_waiting(path: str, flags: int) -> int:
     """Open also a named pipe at once: a task of the same user may have put one there."""
     return os.open(path, flags | os.O_NONBLOCK)
 

@@ -64,11 +64,12 @@ def _join(group: Group) -> None:
         note(f"it runs outside of its control group: {reason(error)}")
 
 
-def may_write(folder: str, user: str) -> bool:
+def may_write(folder: str, user: str, bound: bool) -> bool:
     """Return whether `user`, a UID:GID, may write into a folder, which only its storage knows.
 
     Root may do everything, so it is asked by a process that has become this user. Without a GID it is the image of
-    a container that says which groups there are.
+    a container that says which groups there are. Where the folder is `bound` into a container, that gets at it
+    whatever lies above.
     """
     if ":" not in user or os.geteuid() != 0:
         return os.access(folder, os.W_OK | os.X_OK)
@@ -77,8 +78,8 @@ def may_write(folder: str, user: str) -> bool:
         may = False
         try:
             with contextlib.suppress(PermissionError):
-                os.chdir(folder)  # a container gets at it whatever lies above
-                folder = "."
+                os.chdir(folder if bound else "/")
+                folder = "." if bound else folder
             _change_user(user)
             may = os.access(folder, os.W_OK | os.X_OK)
         finally:

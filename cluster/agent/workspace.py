@@ -4,17 +4,16 @@ import asyncio
 import contextlib
 import logging
 import os
-import shutil
 import uuid
 from collections.abc import Callable, Coroutine, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from cluster.agent import mounts, records, users
+from cluster.agent import mounts, records, removal, users
 from cluster.agent.cards import Cards
 from cluster.agent.cgroup_places import Places
 from cluster.agent.container_spec import container_task, nodes_below
-from cluster.agent.engine import INSIDE, EngineAway, EngineFault, open_engine
+from cluster.agent.engine import INSIDE, Engine, EngineAway, EngineFault, open_engine
 from cluster.agent.environment import environment, hostfile_text
 from cluster.agent.kept import RETRY_S, Kept, group_of
 from cluster.agent.logs import Tail
@@ -220,15 +219,26 @@ class Workspace:
     async def _sweep(self, address: str) -> None:
         try:
             engine = await asyncio.to_thread(open_engine, address)
-            # Looked at after they were listed: what is listed was known here before it was made.
-            for instance, name in (await asyncio.to_thread(engine.owned, str(self._home))).items():
-                kept = self._kept.get(instance)
-                if kept is None or kept.exit is not None:
-                    log.warning("The container %s was left behind and is removed.", name)
-                    await asyncio.to_thread(engine.remove, name)
+            owned = await asyncio.to_thread(engine.owned, str(self._home))
             self._complained.discard(address)
         except (EngineAway, EngineFault) as fault:
             self._complain(address, f"Nobody knows which containers {address} has left behind: {fault}.")
+            return
+        # Looked at after they were listed: what is listed was known here before it was made.
+        for instance, name in owned.items():
+            kept = self._kept.get(instance)
+            if kept is None or kept.exit is not None:
+                await self._remove_left(engine, name)
+
+    async def _remove_left(self, engine: Engine, name: str) -> None:
+        """Remove a container that nobody keeps; one that cannot be removed holds up no other."""
+        self._complain(f"{name} left", f"The container {name} was left behind and is removed.")
+        try:
+            await asyncio.to_thread(engine.remove, name)
+        except (EngineAway, EngineFault) as fault:
+            self._complain(name, f"The container {name} stays: {fault}.")
+        else:
+            self._complained -= {name, f"{name} left"}
 
     def _complain(self, name: str, sentence: str) -> None:
         """Say what is wrong with an instance or an engine, once for as long as anything is."""
@@ -288,28 +298,13 @@ def _remove_now(folder: Path) -> str:
     mounts.release(str(folder))
     if left := mounts.below(str(folder)):
         return f"{left[0]} cannot be unmounted"  # it is somebody's data: nothing may remove that
-    if os.geteuid() != 0:
-        _open_up(folder)
     try:
         group = group_of(folder, folder.name.partition(".")[0])
     except OSError as error:
         return error.strerror or str(error)
     if not group.remove():  # afterwards nobody would know that it is ours
         return f"the control group {group.folders[0]} cannot be removed"
-    shutil.rmtree(folder, ignore_errors=True)
-    return ""
-
-
-def _open_up(folder: Path) -> None:
-    """Take back what tasks of this user took: a folder that is read-only cannot be emptied."""
-    with contextlib.suppress(OSError):
-        folder.chmod(0o700)
-    for place, folders, _files in os.walk(folder):
-        for name in folders:
-            path = Path(place, name)
-            with contextlib.suppress(OSError):
-                if not path.is_symlink():
-                    path.chmod(0o700)
+    return removal.remove(str(folder))
 
 
 def _is_id(name: str) -> bool:

@@ -14,6 +14,8 @@ from typing import Any
 import pytest
 
 from cluster.agent import mounts, processes
+from cluster.agent.prepare import Preparation
+from cluster.agent.workload import CannotStart
 from tests.agent.conftest import Machine, marked, new_id, spec, stand_in
 
 SECRET = "AQBhS3cr3tOfCephAAAAAAAAAAAAAAAA=="
@@ -128,12 +130,25 @@ def test_a_mount_that_fails_says_which_and_why_and_earlier_ones_are_undone(
 @only_root
 def test_nothing_of_the_platform_s_own_is_mounted_over(ceph_host: Machine, tmp_path: Path) -> None:
     platform = ceph_host.platform
-    for place in (ceph_host.storage / "ads", ceph_host.storage, tmp_path, ceph_host.state / "instances"):
+    state, storage = ceph_host.state, ceph_host.storage
+    of_the_agent = (state / "instances", state / "code" / "0.tar.gz", state / "options.json.new")
+    for place in (storage / "ads", storage, storage / "others/task-9", tmp_path, *of_the_agent):
         instance = new_id()
         platform.want(instance, spec("echo no", data=[ceph(place)]))
         gone = platform.phase(instance, "gone")
         assert gone["cause"] == "data"
         assert gone["detail"].startswith(f"{place} cannot be mounted there: the platform uses ")
+    assert not (state / "code").exists()
+    assert not (storage / "others").exists()
+
+
+@pytest.mark.parametrize("place", ["/taiji", "/taiji/state", "/mnt", "/mnt/taiji/ads", "/mnt/taiji/ads/x"])
+def test_data_of_a_container_covers_nothing_of_the_platform_s_in_it(tmp_path: Path, place: str) -> None:
+    boxed = spec("true", container={"image": "a:1"}, folders=["/mnt/taiji/ads", "/mnt/taiji/ads/task-1"])
+    preparation = Preparation(str(tmp_path), boxed | {"data": [ceph(place)]}, lambda: False, lambda: True)
+    with pytest.raises(CannotStart, match=f"{place} cannot be mounted there: the platform uses /"):
+        preparation.bring()
+    assert preparation.binds == []
 
 
 @only_root
@@ -142,7 +157,8 @@ def test_a_link_of_a_task_s_leads_no_mount_over_what_the_keeper_runs_as_root(
 ) -> None:
     platform, before = ceph_host.platform, notes.read_text() if notes.exists() else ""
     (tmp_path / "usr").symlink_to("/usr")
-    for place in (tmp_path / "usr/local/sbin", tmp_path / "usr/new", Path(sys.prefix) / "bin"):
+    pythons = (Path(sys.prefix) / "bin", Path(sys.base_prefix) / "lib/new")
+    for place in (tmp_path / "usr/local/sbin", tmp_path / "usr/new", *pythons):
         instance = new_id()
         platform.want(instance, spec("echo no", data=[ceph(place)]))
         gone = platform.phase(instance, "gone")
@@ -179,6 +195,21 @@ def test_no_link_is_followed_on_the_way_to_where_something_is_mounted(tmp_path: 
     assert list((tmp_path / "real").iterdir()) == []
     handle = mounts.folder_at(str(tmp_path / "real/new/folder"))
     assert os.readlink(f"/proc/self/fd/{handle}") == str(tmp_path / "real/new/folder")
+    os.close(handle)
+
+
+def test_a_folder_that_another_task_makes_at_the_same_moment_is_taken(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    mkdir = os.mkdir
+
+    def late(name: str, mode: int, *, dir_fd: int) -> None:
+        mkdir(name, mode, dir_fd=dir_fd)  # the other one's
+        mkdir(name, mode, dir_fd=dir_fd)
+
+    monkeypatch.setattr(os, "mkdir", late)
+    handle = mounts.folder_at(str(tmp_path / "new/folder"))
+    assert os.readlink(f"/proc/self/fd/{handle}") == str(tmp_path / "new/folder")
     os.close(handle)
 
 

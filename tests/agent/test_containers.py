@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from cluster.agent.container import Container
+from cluster.agent.engine import LABEL, OWNER, EngineFault, open_engine
 from cluster.agent.workload import CannotStart
 from tests.agent import engines
 from tests.agent.conftest import Machine, marked, new_id, spec, stand_in
@@ -461,6 +462,24 @@ def test_an_engine_killed_between_making_and_starting_leaves_no_process_of_its_r
     gone(platform, instance)
     assert f"taiji-{instance}" not in podman.containers()
     platform.until(lambda: not monitors(instance), 5)
+
+
+def test_a_container_that_an_engine_half_removed_when_it_was_killed_is_removed_whole(podman: Service) -> None:
+    """Podman then knows it still, by name and label, and its own store does not: it can be read no more."""
+    engine = open_engine(podman.choice)
+    podman.client().containers.create(
+        IMAGE, ["true"], name="taiji-half", labels={LABEL: "half", OWNER: "/nobody"}
+    )
+    podman.kill()
+    store = podman.folder / "root/vfs-containers/containers.json"
+    known = json.loads(store.read_text())
+    store.write_text(json.dumps([one for one in known if "taiji-half" not in one["names"]]))
+    podman.start()
+    assert engine.owned("/nobody") == {"half": "taiji-half"}
+    with pytest.raises(EngineFault, match="container not known"):
+        engine.pid("taiji-half")
+    engine.remove("taiji-half")
+    assert engine.owned("/nobody") == {}
 
 
 def test_an_engine_that_is_away_holds_up_no_end(platform: Platform, podman: Service, host: Machine) -> None:

@@ -10,7 +10,7 @@ import pytest
 from cluster.agent import cgroups, processes, records, workspace
 from cluster.agent.cards import Cards, Simulated
 from cluster.agent.cgroup_places import Places
-from cluster.agent.engine import EngineAway
+from cluster.agent.engine import EngineAway, EngineFault
 from cluster.agent.kept import Kept
 from cluster.agent.offers import Offers
 from cluster.agent.orders import read_desired
@@ -74,10 +74,10 @@ def test_a_control_group_that_could_not_be_removed_is_removed_when_it_can_be(
 
 
 class Stayed:
-    """An engine that still has the container of one instance."""
+    """An engine that still has the containers of instances."""
 
-    def __init__(self, instance: str) -> None:
-        self.left = {instance: f"taiji-{instance}"}
+    def __init__(self, *instances: str) -> None:
+        self.left = {instance: f"taiji-{instance}" for instance in instances}
 
     def owned(self, owner: str) -> dict[str, str]:
         return dict(self.left)
@@ -110,6 +110,36 @@ def test_containers_of_the_engine_that_a_host_had_before_are_removed_too(
     asyncio.run(story())
     assert old.left == {}
     assert len([said for said in caplog.messages if "docker:/away has left behind" in said]) == 1
+
+
+def test_a_container_that_cannot_be_removed_holds_up_no_other(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    names = [new_id() for _ in range(3)]
+    for name in names:
+        instance_in(tmp_path, name, EXIT=gone(), CONTAINER={"engine": "docker:/old"})
+    left = Stayed(*names)
+    stuck = left.left[names[0]]
+
+    def remove(name: str) -> None:
+        if name == stuck:
+            raise EngineFault("device or resource busy")
+        Stayed.remove(left, name)
+
+    monkeypatch.setattr(left, "remove", remove)
+    monkeypatch.setattr(workspace, "open_engine", lambda _address: left)
+
+    async def story() -> None:
+        place = workspace_in(tmp_path)
+        place.load()
+        await place.sweep()
+        await place.sweep()
+
+    asyncio.run(story())
+    assert left.left == {names[0]: stuck}
+    assert [said for said in caplog.messages if "stays" in said] == [
+        f"The container {stuck} stays: device or resource busy."
+    ]
 
 
 @pytest.mark.parametrize("record", [{}, {"engine": 7}, {"engine": "cri-o:/x"}, {"engine": "none"}])

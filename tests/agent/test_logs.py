@@ -1,5 +1,6 @@
 """Logs reach the platform whole and in order, and hold up nothing."""
 
+import os
 import time
 from pathlib import Path
 
@@ -47,6 +48,17 @@ def test_of_a_log_that_is_removed_nothing_is_left_to_send(tmp_path: Path) -> Non
     tail.measure()
     tail.sent = 4
     (tmp_path / "log").unlink()
+    assert drain(tail) == b""
+
+
+def test_a_log_that_a_task_turns_into_a_pipe_holds_nobody_up(tmp_path: Path) -> None:
+    (tmp_path / "log").write_bytes(b"not sent")
+    tail = Tail(tmp_path / "log", cap=100)
+    tail.measure()
+    (tmp_path / "log").unlink()
+    os.mkfifo(tmp_path / "log")
+    with pytest.raises(OSError, match="seek"):
+        tail.read()
     assert drain(tail) == b""
 
 

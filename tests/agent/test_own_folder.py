@@ -120,6 +120,42 @@ def test_what_a_task_made_read_only_is_removed(home: Path) -> None:
     assert as_nobody(remove) is False
 
 
+@pytest.mark.parametrize("as_whom", [as_nobody, lambda act: act()], ids=["nobody", "root"])
+def test_folders_in_folders_without_end_are_removed(home: Path, as_whom: Callable[..., Any]) -> None:
+    def remove() -> tuple[str, bool]:
+        folder = home / f"trash/{new_id()}.1"
+        folder.mkdir()
+        nest(folder)
+        return _remove_now(folder), folder.exists()
+
+    assert as_whom(remove) == ("", False)
+
+
+def test_a_private_folder_that_a_task_makes_endless_holds_up_no_agent(home: Path) -> None:
+    def look() -> tuple[str, bool]:
+        folder = home / "instances" / new_id()
+        (folder / records.PRIVATE).mkdir(parents=True)
+        nest(folder / records.PRIVATE)
+        records.write(str(folder), records.EXIT, records.exit_record(detail="", by_itself=True, exit_code=0))
+        seen = Kept(folder, 1000)
+        seen.look(boot_id())
+        return seen.phase, (folder / records.PRIVATE).exists()
+
+    assert as_nobody(look) == ("gone", False)
+
+
+def nest(folder: Path, depth: int = 3000) -> None:
+    """Make folders in folders, deeper than a path can say, and the last one locked."""
+    handle = os.open(folder, os.O_RDONLY)
+    for _ in range(depth):
+        os.mkdir("a", dir_fd=handle)
+        below = os.open("a", os.O_RDONLY, dir_fd=handle)
+        os.close(handle)
+        handle = below
+    os.fchmod(handle, 0o500)
+    os.close(handle)
+
+
 def test_records_of_another_kind_than_ours_harm_nobody(home: Path) -> None:
     folder = home / "instances" / new_id()
     folder.mkdir()

@@ -97,6 +97,22 @@ def test_a_folder_of_the_storage_that_the_user_of_tasks_may_not_write_is_named(o
     assert platform.phase(taken, "gone")["exit_code"] == 0
 
 
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can run tasks as somebody else")
+def test_a_storage_that_the_user_of_tasks_cannot_get_to_is_named(open_machine: Machine) -> None:
+    platform, instance = open_machine.platform, new_id()
+    (open_machine.storage / "ads/task-1").mkdir(parents=True)
+    for folder in ("ads", "ads/task-1"):
+        os.chown(open_machine.storage / folder, 4242, 4243)
+    open_machine.storage.chmod(0o700)
+    open_machine.start("--task-user", "4242:4243")
+    platform.want(instance, spec("echo no"))
+    gone = platform.phase(instance, "gone")
+    assert (gone["exit_code"], gone["detail"]) == (
+        None,
+        f"The folder {open_machine.storage}/ads cannot be written.",
+    )
+
+
 PRELOADED = """
 #include <stdio.h>
 #include <stdlib.h>

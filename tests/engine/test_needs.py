@@ -124,6 +124,18 @@ def test_it_waits_with_the_reason_when_no_host_runs_containers_any_more(ann: Use
     assert (task.state, task.reason_code, task.reason_args["hosts"]) == ("queued", "no_container", 0)
 
 
+@pytest.mark.parametrize("image", ["", IMAGE])
+def test_a_task_waits_and_is_not_refused_while_hosts_can_run_nothing_at_all(ann: User, image: str) -> None:
+    Host.objects.update(offers=[])  # as they say while the storage is away
+    task = services.submit(ann, doc(image_full_name=image))
+    passes.run()
+    task.refresh_from_db()
+    assert (task.state, Instance.objects.count()) == ("queued", 0)
+    Host.objects.update(offers=["container", "process"])
+    passes.run()
+    assert Instance.objects.count() == 1
+
+
 def test_operators_may_choose_an_image_for_those_that_name_none(ann: User, settings: Settings) -> None:
     settings.DEFAULT_IMAGE = "taiji/base:1"
     Host.objects.update(offers=["container"])

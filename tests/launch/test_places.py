@@ -35,6 +35,19 @@ def test_a_long_data_path_has_a_short_run_folder_that_a_link_leads_to(
     here.run.rmdir()
 
 
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root's tasks may run as somebody else")
+@pytest.mark.parametrize(("user", "mode"), [("root", 0o700), ("taiji", 0o711)])
+def test_whom_tasks_run_as_gets_through_to_his_own_folders_and_nowhere_else(
+    monkeypatch: pytest.MonkeyPatch, user: str, mode: int
+) -> None:
+    monkeypatch.setenv("TAIJI_AGENT_TASK_USER", user)
+    here = places.read()
+    places.prepare(here)
+    modes = {path.name: path.stat().st_mode & 0o777 for path in (here.data, *here.data.iterdir())}
+    assert {modes.pop(name) for name in ("data", "agents", "storage")} == {mode}
+    assert {mode for name, mode in modes.items() if name != "run"} == {0o700}
+
+
 def test_a_run_folder_that_is_a_link_is_not_trusted(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     (tmp_path / "elsewhere").mkdir()
     (tmp_path / "run").symlink_to(tmp_path / "elsewhere")

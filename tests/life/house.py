@@ -42,6 +42,7 @@ class House:
         self.world = World()
         self.hosts: list[RealHost] = []
         # Only here: it looks for the folder of static files, which is a test's own.
+        from jobs.api import lane
         from taiji_site.asgi import application
 
         self._ended = threading.Event()
@@ -49,6 +50,8 @@ class House:
         config = uvicorn.Config(application, log_level="warning", lifespan="off")
         self._server = uvicorn.Server(config)
         threads.pool = ThreadPoolExecutor(THREADS)
+        self._lane, self._pool_of_lane = lane, lane._pool
+        lane._pool = threads.pool  # whose connections are given back
         self._threads = [
             threading.Thread(target=self._server.run, kwargs={"sockets": [self._listening]}),
             threading.Thread(target=self._pass_after_pass),
@@ -70,6 +73,7 @@ class House:
         for thread in self._threads:
             thread.join(20)
         pool, threads.pool = threads.pool, None
+        self._lane._pool = self._pool_of_lane
         assert pool is not None
         together = threading.Barrier(THREADS)
 
@@ -101,6 +105,13 @@ class House:
         host.start()
         self.until(lambda: host.row and host.row.cards.count() == cards)
         return host
+
+    def broken_storage(self) -> str:
+        """Return a storage that a host takes for good, and in which the folder of ads cannot be made."""
+        folder = self.folder / "broken"
+        folder.mkdir()
+        (folder / f"business-{self.world.business('ads', P40=16).pk}").touch()
+        return str(folder)
 
     def policy(self, **values: float) -> None:
         """Follow this policy from the next pass on."""

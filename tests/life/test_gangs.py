@@ -77,14 +77,14 @@ def test_where_only_the_first_member_runs_the_others_keep_their_place_until_it_e
 
 def test_a_gang_whose_member_cannot_start_is_stopped_whole_and_the_host_is_named(house: House) -> None:
     house.host("h2", address="127.0.0.2")
-    house.host("h3", address="127.0.0.3", storage=str(house.folder / "not-mounted"))
+    house.host("h3", address="127.0.0.3", storage=(broken := house.broken_storage()))
     task = house.submit("echo never", retry_limit=1, **ALL)
     house.reach(task, "queued", "failed")
     house.until(lambda: task.attempts.filter(ended_at__isnull=False).exists())
     first = house.attempt(task, 1)
     assert endings.sentence(first.outcome_code, first.outcome_args) == (
         f"Rank {first.outcome_args['rank']} of a gang of 2: It could not be started on h3: "
-        f"The storage {house.folder}/not-mounted is not there."
+        f"The folder {broken}/business-{task.business_id} could not be made: File exists."
     )
     assert [house.log(task, rank, number=1) for rank in (0, 1)] == ["", ""]
     task.refresh_from_db()

@@ -42,7 +42,7 @@ def ask(house: House, host: RealHost, verb: str, reason: str = "fan is loud") ->
 
 def test_a_host_that_starts_nothing_is_quarantined_and_the_tasks_run_elsewhere(house: House) -> None:
     """B47."""
-    bad = house.host("h1", 2, storage=str(house.folder / "not-mounted"))
+    bad = house.host("h1", 2, storage=house.broken_storage())
     good = house.host("h2", 2)
     tasks = [house.submit("echo well", retry_limit=1) for _ in range(12)]
     for task in tasks:
@@ -56,6 +56,20 @@ def test_a_host_that_starts_nothing_is_quarantined_and_the_tasks_run_elsewhere(h
     assert all(str(task.pk) in reason for task in failed[:3])
     assert {house.member(task).host.name for task in tasks} == {good.name}
     assert all(house.member(task, number=1).host.name == bad.name for task in failed)
+
+
+def test_a_host_whose_storage_is_away_says_so_and_is_given_no_task(house: House) -> None:
+    away = house.folder / "not-mounted"
+    bad = house.host("h1", 2, storage=str(away))
+    good = house.host("h2", 1)
+    tasks = [house.submit("echo well", retry_limit=1) for _ in range(3)]
+    for task in tasks:
+        house.reach(task, "succeeded")
+        assert outcomes(task) == ["succeeded"]
+    assert {house.member(task).host.name for task in tasks} == {good.name}
+    assert bad.row is not None
+    said = f"The storage {away} is not there: nothing can start here."
+    assert (bad.row.state, bad.row.trouble, bad.row.offers) == ("ready", said, [])
 
 
 def test_a_task_that_fails_everywhere_quarantines_no_host(house: House) -> None:
