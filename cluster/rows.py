@@ -29,12 +29,20 @@ def insert(model: type[models.Model], rows: Sequence[Sequence[Any]], *names: str
 
     Nothing is filled in by itself: every column without a default of the database has to be named.
     """
-    _insert(model, rows, names, constants, "")
+    _insert(model, rows, names, constants)
+
+
+def insert_keyed(
+    model: type[models.Model], rows: Sequence[Sequence[Any]], by: str, *names: str, **constants: Any
+) -> dict[Any, Any]:
+    """Insert as `insert` does; return the primary keys that the database gave, by the values of the field `by`."""
+    (field,) = _fields(model, [by])
+    return dict(_insert(model, rows, names, constants, returning=f" RETURNING {_quoted(field.column)}, id"))
 
 
 def insert_new(model: type[models.Model], rows: Sequence[Sequence[Any]], *names: str) -> None:
     """Insert as `insert` does, those apart that the database refuses as being there already."""
-    _insert(model, rows, names, {}, " ON CONFLICT DO NOTHING")
+    _insert(model, rows, names, {}, conflict=" ON CONFLICT DO NOTHING")
 
 
 def _insert(
@@ -42,10 +50,11 @@ def _insert(
     rows: Sequence[Sequence[Any]],
     names: Sequence[str],
     constants: Mapping[str, Any],
-    conflict: str,
-) -> None:
+    conflict: str = "",
+    returning: str = "",
+) -> list[Any]:
     if not rows:
-        return
+        return []
     fields, fixed = _fields(model, names), _fields(model, constants)
     columns = ", ".join(_quoted(field.column) for field in [*fields, *fixed])
     into = f"INSERT INTO {_quoted(model._meta.db_table)} ({columns})"
@@ -53,10 +62,19 @@ def _insert(
     with connection.cursor() as cursor:
         if connection.vendor == "postgresql":
             parts = ", ".join([*_parts(fields), *(f"%s::{_kind(field)}" for field in fixed)])
-            cursor.execute(f"{into} SELECT {parts} FROM {EACH}{conflict}", [*same, _text(rows)])
-        else:
-            marks = ", ".join(["%s"] * (len(fields) + len(fixed)))
-            cursor.executemany(f"{into} VALUES ({marks}){conflict}", [(*_line(fields, row), *same) for row in rows])
+            cursor.execute(f"{into} SELECT {parts} FROM {EACH}{conflict}{returning}", [*same, _text(rows)])
+            found: list[Any] = cursor.fetchall() if returning else []
+            return found
+        lines = [(*_line(fields, row), *same) for row in rows]
+        if not returning:
+            marks = ", ".join(["%s"] * len(lines[0]))
+            cursor.executemany(f"{into} VALUES ({marks}){conflict}", lines)
+            return []
+        # SQLite gives nothing back where one statement is executed for many.
+        parts = ", ".join(f"json_extract(value, '$[{number}]')" for number in range(len(lines[0])))
+        cursor.execute(f"{into} SELECT {parts} FROM json_each(%s){returning}", [json.dumps(lines)])
+        found = cursor.fetchall()
+        return found
 
 
 def update(model: type[models.Model], keys: Iterable[int], where: Where, **values: Any) -> set[int]:
@@ -75,6 +93,32 @@ def update(model: type[models.Model], keys: Iterable[int], where: Where, **value
     sets = ", ".join(f"{_quoted(field.column)} = %s" for field in fields)
     given = [*_line(fields, list(values.values())), keys]
     return _change(model, f"SET {sets} WHERE id = ANY(%s)", given, where)
+
+
+def update_locked(found: models.QuerySet[Any], asked: str, **values: Any) -> list[Any]:
+    """Lock the rows that are found, in the order of their keys, and set the same `values` in all of them.
+
+    Two who lock some of the same rows, each in an order of its own, would wait for each other. Returns the
+    field `asked` of each row. Runs in the caller's transaction.
+    """
+    model = found.model
+    locked = found.select_for_update().order_by("pk")
+    (field,) = _fields(model, [asked])
+    if connection.vendor != "postgresql":
+        keys = dict(locked.values_list("pk", field.attname))
+        model._default_manager.filter(pk__in=list(keys)).update(**values)
+        return list(keys.values())
+    fields = _fields(model, values)
+    table = _quoted(model._meta.db_table)
+    sets = ", ".join(f"{_quoted(field.column)} = %s" for field in fields)
+    chosen, given = locked.values("pk").query.sql_with_params()
+    with connection.cursor() as cursor:
+        cursor.execute(
+            f"UPDATE {table} SET {sets} FROM ({chosen}) AS locked (key) WHERE {table}.id = key "
+            f"RETURNING {table}.{_quoted(field.column)}",
+            [*_line(fields, list(values.values())), *given],
+        )
+        return [value for (value,) in cursor.fetchall()]
 
 
 def update_each(

@@ -5,7 +5,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Sequence
 
 from django.db import transaction
-from django.db.models import F, QuerySet
+from django.db.models import F
 from django.db.models.functions import Greatest
 from django.utils import timezone
 
@@ -39,12 +39,10 @@ def launch(instances: Sequence[NewInstance]) -> list[uuid.UUID]:
 def stop(gangs: Iterable[int]) -> int:
     """Want these gangs gone; asking again changes nothing. Return how many members were newly asked."""
     with transaction.atomic(savepoint=False):
-        asked = _locked(Instance.objects.filter(gang__in=rows.among(gangs), wanted=True).exclude(phase=GONE))
-        if not asked:
-            return 0
-        number = Instance.objects.filter(pk__in=asked).update(wanted=False, stop_asked_at=timezone.now())
-        _tell(asked.values())
-    return number
+        wanted = Instance.objects.filter(gang__in=rows.among(gangs), wanted=True).exclude(phase=GONE)
+        hosts = rows.update_locked(wanted, "host", wanted=False, stop_asked_at=timezone.now())
+        _tell(hosts)
+    return len(hosts)
 
 
 def release(gangs: Iterable[int]) -> int:
@@ -104,17 +102,9 @@ def abandon(hosts: Iterable[int], detail: str) -> int:
     when the host comes back, and cluster/sync.py keeps it lost until then, so that no card is given twice.
     """
     with transaction.atomic(savepoint=False):
-        silent = _locked(Instance.objects.filter(host__in=list(hosts)).exclude(phase=GONE))
+        silent = Instance.objects.filter(host__in=list(hosts)).exclude(phase=GONE)
         ended = {"phase": GONE, "gone_at": timezone.now(), "wanted": False, "detail": detail}
-        return Instance.objects.filter(pk__in=silent).update(**ended) if silent else 0
-
-
-def _locked(found: QuerySet[Instance]) -> dict[uuid.UUID, int]:
-    """Lock instances in the order in which reports write them too, and return the host of each.
-
-    Two who lock some of the same rows, each in an order of its own, would wait for each other.
-    """
-    return dict(found.select_for_update().order_by("pk").values_list("pk", "host_id"))
+        return len(rows.update_locked(silent, "host", **ended))
 
 
 def _tell(hosts: Iterable[int]) -> None:

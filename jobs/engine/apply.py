@@ -24,7 +24,7 @@ from jobs.states import WAITING, State
 log = logging.getLogger(__name__)
 T = TypeVar("T")
 # Members started, tasks evicted, and reasons, per transaction: no submit or report waits longer than one takes.
-CHUNK, REASONS_CHUNK = 150, 750
+CHUNK, REASONS_CHUNK = 200, 1500
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -222,15 +222,13 @@ def _open_attempts(
         )
         for start in starts
     ]
-    rows.insert(
+    return rows.insert_keyed(
         Attempt,
         found,
+        "task",
         *("task", "number", "task_class", "gpu_type", "cards"),
         **{"created_at": now, "ending": "", "ending_code": "", "evict_rule": ""},
         **{"outcome": "", "outcome_code": "", "outcome_args": {}},
-    )
-    return dict(
-        Attempt.objects.filter(task__in=rows.among(tasks), ended_at=None).values_list("task_id", "id")
     )
 
 

@@ -68,8 +68,9 @@ class FairWalk:
         """Go to the user's next task that is still to be tried, if there is one."""
         entries = self._entries[owner]
         for at in range(self._at[owner] + 1, len(entries)):
-            _, _, _, task, group = entries[at]
-            if group.cause is None and not (group.partly and group.why(task)):
+            entry = entries[at]
+            group = entry[4]
+            if group.cause is None and not (group.partly and group.why_apart(entry[3])):
                 self._at[owner] = at
                 return True
         return False

@@ -86,12 +86,21 @@ class Ranking:
         known = self._victims[stage].get(host)
         if known is not None and known[0] == host.turnover:
             return known[1]
-        now, order = self.now, "longest_slice" if stage == "slice" else self.policy.victim_order
-        allowed = host.victims if stage == "guarantee" else [t for t in host.victims if self.allows(t, stage)]
-        ranked = [(victim_key(task, now, order), task.hosts[host.id], task) for task in allowed]
+        if stage == "guarantee":
+            ranked = self._in_order(host, host.victims, self.policy.victim_order)
+        elif stage == "slice":
+            over = [task for task in host.victims if self.allows(task, stage)]
+            ranked = self._in_order(host, over, "longest_slice")
+        else:  # some of those whom the guarantee may evict, in the same order
+            ranked = [victim for victim in self.victims(host, "guarantee") if self.allows(victim[2], stage)]
+        self._victims[stage][host] = (host.turnover, ranked)
+        return ranked
+
+    def _in_order(self, host: Host, tasks: list[Running], order: str) -> list[Victim]:
+        now, host_id = self.now, host.id
+        ranked = [(victim_key(task, now, order), task.hosts[host_id], task) for task in tasks]
         if len(ranked) > 1:
             ranked.sort()
-        self._victims[stage][host] = (host.turnover, ranked)
         return ranked
 
     def best(self, pool: Pool, cards: int, stage: str, barred: frozenset[int]) -> Judged | None:

@@ -25,6 +25,10 @@ class Cause(NamedTuple):
     scope: Literal["group", "owner", "task"] = "group"
     limit: float = 0.0  # of those it holds for whoever may run at least so long, in seconds
 
+    def holds_for(self, task: Waiting) -> bool:
+        """Say whether the task may run long enough for it."""
+        return task.time_limit is None or task.time_limit >= self.limit
+
 
 class Group:
     """Waiting tasks of one shape: where one finds no place, none of them does."""
@@ -65,12 +69,14 @@ class Group:
 
     def why_apart(self, task: Waiting) -> Cause | None:
         """Return the same where it is not what all of the group wait for."""
-        if self.partly:
-            length = NEVER if task.time_limit is None else task.time_limit
-            for key in (self.owner(task), None):
-                cause = self.partly.get(key)
-                if cause is not None and length >= cause.limit:
-                    return cause
+        partly = self.partly
+        if partly:
+            cause = partly.get(self.owner(task))
+            if cause is not None and cause.holds_for(task):
+                return cause
+            cause = partly.get(None)
+            if cause is not None and cause.holds_for(task):
+                return cause
         return self.single.get(task.id) if self.single else None
 
     def forget(self) -> None:
@@ -101,27 +107,26 @@ _shape_of: Callable[[Waiting], Shape] = attrgetter(
 class _Home:
     """Where the tasks of one shape stand in one phase: the young ones and the aged."""
 
-    __slots__ = ("_groups", "ages", "by_time", "order", "phase", "shape")
+    __slots__ = ("ages", "by_priority", "by_share", "by_time", "groups_by_age", "order", "phase", "shape")
 
     def __init__(self, phase: Phase, order: str, shape: Shape, policy: Policy) -> None:
         self.phase = phase
         self.order = order
         self.shape = shape
         self.by_time = order in BY_TIME  # entries stand by first submission, or in places that others had so
+        self.by_priority, self.by_share = order == "priority", order == "fair_share"
         self.ages = policy.aging_s > 0 and order not in ("priority", "submission")
-        self._groups: list[Group | None] = [None, None]  # young, aged
+        self.groups_by_age: list[Group | None] = [None, None]  # young, aged
 
-    def group(self, task: Waiting, *, aged: bool) -> Group:
-        """Return the group of the task."""
-        group = self._groups[aged]
-        if group is None:
-            group = self._groups[aged] = Group(self.phase, task, self.shape, aged=aged)
+    def open(self, task: Waiting, *, aged: bool) -> Group:
+        """Make the group of the task, which is the first of it."""
+        group = self.groups_by_age[aged] = Group(self.phase, task, self.shape, aged=aged)
         return group
 
     @property
     def groups(self) -> list[Group]:
         """Return those that have or had tasks, the young before the aged."""
-        return [group for group in self._groups if group is not None]
+        return [group for group in self.groups_by_age if group is not None]
 
 
 class Queue:
@@ -259,14 +264,15 @@ class Queue:
                 self._put_edge(task.ready_at, task_id)
                 continue
             for home in homes.get(shape) or self._open_homes(shape, task):
-                order, aged = home.order, False
+                aged = False
                 if home.ages:
                     edge = (task.queued if task.queued > task.ready_at else task.ready_at) + aging_s
                     aged = now >= edge
                     if self._edges is not None:
                         self._put_edge(edge, task_id)
-                group = home.group(task, aged=aged)
-                if not group.entries:
+                group = home.groups_by_age[aged] or home.open(task, aged=aged)
+                entries = group.entries
+                if not entries:
                     self.groups[group.phase, aged, shape] = group
                     group.limited = False
                     group.forget()
@@ -275,11 +281,11 @@ class Queue:
                 if aged or home.by_time:
                     entry: Entry = (task.submitted, task_id, task_id, task, group)
                 else:
-                    entry = _entry(order, task, group)
-                put(group.entries, entry)
-                if order == "priority":
+                    entry = _entry(home.order, task, group)
+                put(entries, entry)
+                if home.by_priority:
                     put(self._high, entry)
-                elif order == "fair_share" and not aged:
+                elif home.by_share and not aged:
                     put(users[task.business, task.user], entry)
 
     def _put_edge(self, edge: float, task_id: int) -> None:
@@ -315,17 +321,20 @@ class Queue:
         change = NEVER
         for entry in self._high:
             task = entry[3]
-            if task.business in levels:
+            mine = levels.get(task.business)
+            if mine is not None:
                 level, until = self._level(task, now)
-                change = min(change, until)
-                levels[task.business][level].append(entry)
+                mine[level].append(entry)
+                if until < change:
+                    change = until
         ranked = {b: chain(high, medium, low) for b, (low, medium, high) in levels.items()}
         for group in self.of_phase("high"):
             group.entries = []
         for place in self._high:
-            business = place[3].business
-            _, _, task_id, task, group = next(ranked[business]) if business in ranked else place
-            group.entries.append((place[0], place[1], task_id, task, group))
+            turns = ranked.get(place[3].business)
+            entry = place if turns is None else next(turns)
+            group = entry[4]
+            group.entries.append(place if entry is place else (place[0], place[1], entry[2], entry[3], group))
         return change
 
     def _level(self, task: Waiting, now: float) -> tuple[int, float]:

@@ -53,11 +53,12 @@ def quota_passer(work: Work) -> Callable[[Group, Waiting], bool]:
         return waits_already  # the quota may be that of the business's own kept places
 
     def passes_over(group: Group, task: Waiting) -> bool:
-        if group.partly and group.why(task) is not None:
-            return True
-        cards = task.host_num * task.host_gpu_num
+        if group.partly:
+            cause = group.partly.get(task.business)  # most wait for quota, as others of their business do
+            if (cause is not None and not cause.limit) or group.why_apart(task) is not None:
+                return True
         for gpu_type in task.gpu_types:
-            if ledger.high_caps(task.business, gpu_type).total >= cards:
+            if ledger.high_caps(task.business, gpu_type).total >= task.host_num * task.host_gpu_num:
                 return False
         if work.is_aged(task):
             return False
@@ -255,8 +256,7 @@ def _start_free(work: Work, task: Waiting, task_class: Class, asks: list[Ask]) -
 
 def _failure(code: str, work: Work, group: Group, task: Waiting, kept: frozenset[int], *, own: bool) -> Cause:
     """Return the cause of finding no cards, and for whom else it holds: for all of the group, unless …"""
-    # … quota or caps let others look elsewhere
-    scope: Literal["group", "owner"] = "owner" if own else "group"
+    scope: Literal["group", "owner"] = "owner" if own else "group"  # … quota or caps differ
     limit = 0.0
     if group.limited and (kept or work.bound):  # … or a shorter task may run where this one may not
         limit = NEVER if task.time_limit is None else task.time_limit

@@ -41,6 +41,25 @@ def test_texts_lists_nulls_and_dates_are_written_as_they_are(world: World) -> No
     }
 
 
+def test_rows_that_are_inserted_are_known_by_the_keys_that_they_got() -> None:
+    given = [(word, [word, n]) for n, word in enumerate(WORDS)]
+    keys = rows.insert_keyed(GpuType, given, "name", "name", "aliases")
+    assert {key: (name, [name, WORDS.index(name)]) for name, key in keys.items()} == {
+        row.pk: (row.name, row.aliases) for row in GpuType.objects.all()
+    }
+    assert set(keys) == set(WORDS)
+
+
+def test_rows_that_are_found_get_the_same_values_and_say_what_they_are_of(world: World) -> None:
+    hosts = [world.host(f"h{n}", cards=2) for n in range(3)]
+    of_two = Card.objects.filter(host__in=hosts[:2], index=0)
+    asked = rows.update_locked(of_two, "host", state="broken", state_reason="it's hot")
+    assert sorted(asked) == [hosts[0].pk, hosts[1].pk]
+    broken = Card.objects.filter(state="broken", state_reason="it's hot")
+    assert sorted(broken.values_list("host", "index")) == [(hosts[0].pk, 0), (hosts[1].pk, 0)]
+    assert rows.update_locked(Card.objects.filter(index=9), "host", state="broken") == []
+
+
 def test_each_row_gets_its_own_values_where_it_is_as_asked(world: World) -> None:
     hosts = [world.host(f"h{n}") for n in range(len(WORDS))]
     Host.objects.filter(pk=hosts[0].pk).update(state="removed")
