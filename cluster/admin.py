@@ -4,7 +4,7 @@ from typing import Any
 
 from django import forms
 from django.contrib import admin, messages
-from django.db.models import Count, ForeignObjectRel, Model, Q, QuerySet
+from django.db.models import Count, Model, Q, QuerySet
 from django.http import HttpRequest
 from django.utils import timezone
 from django.utils.formats import date_format
@@ -14,6 +14,7 @@ from django.utils.translation import gettext_lazy as _
 
 from cluster import card_faults, fencing, hints, host_events, host_moves
 from cluster.host_states import MOVES, VERBS, State
+from cluster.kept_admin import KeepsHistory, RefusesInUse, ShortPaginator
 from cluster.models import Card, GpuType, Host, HostEvent, Region
 
 EVENTS_SHOWN = 50
@@ -37,17 +38,8 @@ class ReadOnlyAdmin(admin.ModelAdmin):
         return False
 
 
-def is_used(row: Model) -> bool:
-    """Say whether any other row names this one; deleting it would take them along or fail half-way."""
-    return any(
-        relation.related_model._default_manager.filter(**{relation.field.name: row.pk}).exists()
-        for relation in row._meta.get_fields(include_hidden=True)
-        if isinstance(relation, ForeignObjectRel)
-    )
-
-
 @admin.register(Region)
-class RegionAdmin(admin.ModelAdmin):
+class RegionAdmin(RefusesInUse):
     """Regions."""
 
     list_display = ("name", "hosts_here")
@@ -63,10 +55,6 @@ class RegionAdmin(admin.ModelAdmin):
     def hosts_here(self, region: Any) -> int:
         """Return how many hosts stand there."""
         return int(region.number)
-
-    def has_delete_permission(self, request: HttpRequest, obj: Region | None = None) -> bool:
-        """Only while nothing stands there."""
-        return super().has_delete_permission(request, obj) and not (obj and is_used(obj))
 
 
 class GpuTypeForm(forms.ModelForm):
@@ -90,9 +78,10 @@ class GpuTypeForm(forms.ModelForm):
 
 
 @admin.register(GpuType)
-class GpuTypeAdmin(admin.ModelAdmin):
-    """GPU types."""
+class GpuTypeAdmin(RefusesInUse, KeepsHistory):
+    """GPU types; a renamed one keeps all that it has, and answers to its earlier names."""
 
+    kept_by = ("defaultgputype",)
     form = GpuTypeForm
     list_display = ("name", "aliases", "cards_there")
     search_fields = ("name", "aliases")
@@ -115,10 +104,6 @@ class GpuTypeAdmin(admin.ModelAdmin):
         if change and before and before.casefold() not in known:
             obj.aliases = [*obj.aliases, before]
         super().save_model(request, obj, form, change)
-
-    def has_delete_permission(self, request: HttpRequest, obj: GpuType | None = None) -> bool:
-        """Only while nothing names it."""
-        return super().has_delete_permission(request, obj) and not (obj and is_used(obj))
 
 
 class HostForm(forms.ModelForm):
@@ -310,6 +295,7 @@ class CardAdmin(ReadOnlyAdmin):
     list_filter = ("state", "gpu_type", "host__region")
     list_select_related = ("host", "gpu_type")
     search_fields = ("host__name", "uuid")
+    paginator = ShortPaginator
     actions = ("clear_faults",)
 
     def has_clear_permission(self, request: HttpRequest) -> bool:

@@ -7,6 +7,7 @@ from django.conf import settings
 from django.db import models
 from django.db.models import F, Q
 from django.utils.translation import gettext_lazy as _
+from simple_history.models import HistoricalRecords
 
 from cluster import host_states
 
@@ -42,6 +43,7 @@ class GpuType(models.Model):
     aliases = models.JSONField(
         _("earlier names"), default=list, blank=True, help_text=_("A list of names that mean this type too.")
     )
+    history = HistoricalRecords()
 
     objects: ClassVar[GpuTypeQuerySet] = GpuTypeQuerySet.as_manager()  # type: ignore[assignment]  # typed by its methods
 
@@ -88,11 +90,16 @@ class Host(models.Model):
     # Where the agent is, so that no other speaks for the host: fencing.py.
     machine = models.CharField(max_length=64, blank=True, db_default="", editable=False)
     seat = models.CharField(max_length=64, blank=True, db_default="", editable=False)
+    # The node of the region's Kubernetes cluster that it is; blank: an agent speaks for it.
+    node = models.CharField(_("node"), max_length=253, blank=True, db_default="", editable=False)
 
     class Meta:
         ordering = ["name"]
         verbose_name = _("host")
         verbose_name_plural = _("hosts")
+        constraints = [
+            models.UniqueConstraint(fields=["region", "node"], name="node_once", condition=~Q(node="")),
+        ]
 
     def __str__(self) -> str:
         return self.name
@@ -139,7 +146,7 @@ class Card(models.Model):
 
     host = models.ForeignKey(Host, models.PROTECT, verbose_name=_("host"), related_name="cards")
     index = models.PositiveSmallIntegerField(_("index"))
-    uuid = models.CharField(max_length=96, blank=True)
+    uuid = models.CharField("UUID", max_length=96, blank=True)
     gpu_type = models.ForeignKey(GpuType, models.PROTECT, verbose_name=_("GPU type"), related_name="cards")
     memory_mib = models.PositiveIntegerField(_("memory (MiB)"), default=0)
     state = models.CharField(_("state"), max_length=16, choices=State.choices, default=State.OK)

@@ -1,13 +1,13 @@
 """Tasks, attempts and what tasks bring along to look at, the policy and the templates to edit, for operators."""
 
 import json
-from dataclasses import fields
-from typing import Any
+from typing import Any, cast
 
 from django import forms
 from django.conf import settings
 from django.contrib import admin
-from django.db.models import Model, QuerySet
+from django.contrib.auth.models import User
+from django.db.models import Model, Q, QuerySet
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.urls import reverse
 from django.utils import timezone
@@ -16,24 +16,36 @@ from django.utils.safestring import SafeString
 from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
-from cluster import hints
+from cluster import hints, in_use
 from cluster.admin import ReadOnlyAdmin
-from cluster.agent import protocol
-from jobs import document, old_sources
+from cluster.kept_admin import KeepsHistory, ReasonForm, ShortPaginator
+from cluster.models import GpuType
+from jobs import document, old_sources, priorities
 from jobs.materials import Code, Dataset, Source, Upload
-from jobs.models import Attempt, Policy, Task, Template
-from jobs.scheduling import policy, types
+from jobs.models import Attempt, Policy, Priority, Task, Template
+from jobs.policy_fields import DEFAULTS, policy_field
+from jobs.scheduling import policy
+from jobs.states import TERMINAL
 from quotas import access
+from quotas.models import Business
 
-# Seconds. A host that is well says nothing while its waiting call is held, and may have to call again.
-LEAST = {
-    "lost_after_s": 2 * protocol.WAIT_S,
-    "start_deadline_s": 30,  # less stops what is on its way, each time anew
-    "plan_lapse_s": 45,  # victims take up to 30 s to leave: cards given up before would be evicted for in vain
-}
-MOST_S = 10 * 365 * 86400  # no time that is longer can be told from never, and dates end somewhere
-MOST = {**policy.MOST, "max_evictions_per_hour": 3600, "quarantine_after": 1000}
-DEFAULTS = {field.name: field.default for field in fields(types.Policy)}
+NUMBER_DIGITS = 19  # so many no id has
+OPEN_LOOKED_AT = 50_000  # tasks; their types are no keys that a database could look up
+
+
+def open_tasks_naming(gpu_type: Model) -> QuerySet[Model]:
+    """Return the tasks that are not over and would take cards of the type."""
+    still = (
+        Task.objects.exclude(state__in=TERMINAL)
+        .order_by("pk")
+        .values_list("pk", "gpu_types")[:OPEN_LOOKED_AT]
+    )
+    return Task.objects.filter(
+        pk__in=[pk for pk, kinds in still if gpu_type.pk in kinds][: in_use.COUNTED + 1]
+    )
+
+
+in_use.ALSO[GpuType] = [open_tasks_naming]
 
 
 def _as_json(value: object) -> SafeString:
@@ -54,14 +66,58 @@ class TaskAdmin(ReadOnlyAdmin):
         "submitted_at",
         "ended_at",
     )
-    list_filter = ("state", "wanted_class", "business")
+    list_filter = ("state", "wanted_class")
     list_select_related = ("business", "user")
-    search_fields = ("=id", "task_flag", "user__username")
+    search_fields = ("=id",)  # and what get_search_results adds
+    search_help_text = _("A number, or the whole name of a business or a user. The portal's list finds more.")
+    paginator = ShortPaginator
+    actions = ("set_low", "set_medium", "set_high")
     fields = (
         *("id", "task_flag", "business", "user", "origin", "wanted_class", "state", "reason_code", "region"),
         *("host_num", "host_gpu_num", "priority", "submitted_at", "queued_at", "ready_at", "ended_at"),
         *("document", "page"),
     )
+
+    def get_search_results(
+        self, request: HttpRequest, queryset: QuerySet[Task], search_term: str
+    ) -> tuple[QuerySet[Task], bool]:
+        """Find tasks by what has an index: their number, business and user."""
+        term = search_term.strip()
+        if not term:
+            return queryset, False
+        if term.isdecimal() and len(term) < NUMBER_DIGITS:
+            return queryset.filter(pk=int(term)), False
+        users = User.objects.filter(username=term).values("pk")
+        return queryset.filter(Q(business__in=Business.objects.filter(flag=term)) | Q(user__in=users)), False
+
+    def has_steer_permission(self, request: HttpRequest) -> bool:
+        """Let operators."""
+        return access.is_operator(request.user)
+
+    @admin.action(description=_("Set the priority to low"), permissions=["steer"])
+    def set_low(self, request: HttpRequest, chosen: QuerySet[Task]) -> None:
+        """Let them come later than others of their business."""
+        self._prioritise(request, chosen, Priority.LOW)
+
+    @admin.action(description=_("Set the priority to medium"), permissions=["steer"])
+    def set_medium(self, request: HttpRequest, chosen: QuerySet[Task]) -> None:
+        """Let them come as most do."""
+        self._prioritise(request, chosen, Priority.MEDIUM)
+
+    @admin.action(description=_("Set the priority to high"), permissions=["steer"])
+    def set_high(self, request: HttpRequest, chosen: QuerySet[Task]) -> None:
+        """Let them come before others of their business."""
+        self._prioritise(request, chosen, Priority.HIGH)
+
+    def _prioritise(self, request: HttpRequest, chosen: QuerySet[Task], priority: Priority) -> None:
+        ids = set(chosen.values_list("pk", flat=True))
+        changed = priorities.give(ids, priority, cast(User, request.user))
+        said = gettext("Changed: %(changed)d.") % {"changed": len(changed)}
+        if left := len(ids - changed):
+            said += " " + gettext("Left alone: %(left)d, which do not wait or had it already.") % {
+                "left": left
+            }
+        self.message_user(request, said)
 
     @admin.display(description=_("config"))
     def document(self, task: Task) -> SafeString:
@@ -81,7 +137,10 @@ class AttemptAdmin(ReadOnlyAdmin):
     list_display = ("task", "number", "task_class", "gpu_type", "cards", "created_at", "ended_at", "outcome")
     list_filter = ("outcome", "task_class", "gpu_type")
     list_select_related = ("task", "gpu_type")
-    search_fields = ("=task__id", "task__task_flag")
+    search_fields = ("=task__id",)
+    search_help_text = _("The number of a task.")
+    paginator = ShortPaginator
+    ordering = ("-pk",)
     fields = (
         *list_display,
         *("running_at", "keep_until", "ending", "ending_code", "ending_at", "outcome_code"),
@@ -94,7 +153,7 @@ class UploadAdmin(ReadOnlyAdmin):
     """Packed code that members sent; what nobody uses goes by itself."""
 
     list_display = ("digest", "business", "user", "size", "created_at", "used_at")
-    list_filter = ("business",)
+    paginator = ShortPaginator
     list_select_related = ("business", "user")
     search_fields = ("digest", "business__flag", "user__username")
     fields = list_display
@@ -144,28 +203,28 @@ class CodeAdmin(SourceAdmin):
     """Code by its number, `model_id`."""
 
     list_display = ("id", "kind", *SourceAdmin.list_display[1:])
-    list_filter = ("kind", "business")
+    list_filter = ("kind",)
 
 
 @admin.register(Dataset)
 class DatasetAdmin(SourceAdmin):
     """Data by its number, `dataset_id`."""
 
-    list_filter = ("business",)
 
-
-class PolicyForm(forms.ModelForm):
+class PolicyForm(ReasonForm):
     """One field per key; a blank one means the default."""
 
     class Meta:
         model = Policy
         fields = ()
 
+    field_order = (*DEFAULTS, "reason")
+
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         """Make the fields from the scheduler's own list."""
         super().__init__(*args, **kwargs)
         for key, default in DEFAULTS.items():
-            self.fields[key] = _policy_field(key, default)
+            self.fields[key] = policy_field(key, default)
             self.initial[key] = self.instance.values.get(key)
 
     def clean(self) -> dict[str, Any]:
@@ -181,24 +240,15 @@ class PolicyForm(forms.ModelForm):
         return cleaned
 
 
-def _policy_field(key: str, default: object) -> forms.Field:
-    says = gettext("Blank: %s.") % default
-    if key in policy.CHOICES:
-        choices = [("", "—"), *((choice, choice) for choice in policy.CHOICES[key])]
-        return forms.ChoiceField(choices=choices, required=False, help_text=says)
-    most = MOST.get(key, MOST_S)
-    return forms.FloatField(required=False, min_value=LEAST.get(key, 0), max_value=most, help_text=says)
-
-
 @admin.register(Policy)
-class PolicyAdmin(admin.ModelAdmin):
+class PolicyAdmin(KeepsHistory):
     """The one policy."""
 
     form = PolicyForm
 
     def get_fieldsets(self, request: HttpRequest, obj: Any = None) -> list[Any]:
         """Show every key; the framework knows only the model's fields."""
-        return [(None, {"fields": list(DEFAULTS)})]
+        return [(None, {"fields": [*DEFAULTS, "reason"]})]
 
     def get_form(self, request: HttpRequest, obj: Any = None, change: bool = False, **kwargs: Any) -> Any:
         """Return the form as it is: its fields are made when it is."""
@@ -246,6 +296,7 @@ class TemplateAdmin(admin.ModelAdmin):
 
     form = TemplateForm
     list_display = ("name", "business", "user", "description")
-    list_filter = ("business",)
     list_select_related = ("business", "user")
-    search_fields = ("name", "description")
+    search_fields = ("name", "description", "business__flag")
+    autocomplete_fields = ("business", "user")
+    show_full_result_count = False

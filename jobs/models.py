@@ -8,11 +8,15 @@ from django.db.models import Q
 from django.utils.functional import Promise
 from django.utils.translation import gettext_lazy as _
 from django.utils.translation import pgettext_lazy
+from simple_history.models import HistoricalRecords
 
 from cluster.models import GpuType, Host, Region
+from jobs.kept_answers import KeptAnswer as KeptAnswer
 from jobs.materials import Code, Dataset
+from jobs.pass_minutes import PassMinute as PassMinute
 from jobs.saved_views import SavedView as SavedView
 from jobs.states import ACTIVE, TERMINAL, WAITING, State
+from jobs.what_ifs import WhatIf as WhatIf
 from quotas import access
 from quotas.models import Business
 
@@ -53,7 +57,7 @@ class TaskQuerySet(models.QuerySet["Task"]):
 
     def visible_to(self, user: access.AnyUser) -> "TaskQuerySet":
         """Keep the tasks that `user` may see; the others do not exist for him."""
-        if access.is_operator(user):
+        if access.sees_all(user):
             return self
         return self.filter(business__in=access.businesses_of(user))
 
@@ -70,24 +74,28 @@ class Task(models.Model):
     """What a user submitted, and where it stands."""
 
     # Keys without an index of their own are the first of another index: each of them costs at every move.
-    business = models.ForeignKey(Business, models.PROTECT, related_name="tasks", db_index=False)
-    user = models.ForeignKey(settings.AUTH_USER_MODEL, models.PROTECT, related_name="tasks", db_index=False)
-    task_flag = models.CharField(max_length=255)
+    business = models.ForeignKey(
+        Business, models.PROTECT, verbose_name=_("business"), related_name="tasks", db_index=False
+    )
+    user = models.ForeignKey(
+        settings.AUTH_USER_MODEL, models.PROTECT, verbose_name=_("user"), related_name="tasks", db_index=False
+    )
+    task_flag = models.CharField(_("name"), max_length=255)
     config = models.JSONField()  # the normalised document, without secrets
     secrets = models.TextField(blank=True)  # the document's secrets by path, in the vault
     origin = models.ForeignKey(
-        "self", models.SET_NULL, null=True, related_name="copies"
+        "self", models.SET_NULL, verbose_name=_("copied from"), null=True, related_name="copies"
     )  # cloned or retried from
 
-    wanted_class = models.CharField(max_length=8, choices=TaskClass.choices)
-    host_num = models.PositiveIntegerField()
-    host_gpu_num = models.PositiveIntegerField()
+    wanted_class = models.CharField(_("class"), max_length=8, choices=TaskClass.choices)
+    host_num = models.PositiveIntegerField(_("hosts"))
+    host_gpu_num = models.PositiveIntegerField(_("cards on each host"))
     gpu_types = models.JSONField()  # ids of the acceptable types, in the order to try
-    region = models.ForeignKey(Region, models.PROTECT, null=True, related_name="+")
+    region = models.ForeignKey(Region, models.PROTECT, verbose_name=_("region"), null=True, related_name="+")
     code = models.ForeignKey(Code, models.PROTECT, null=True, related_name="tasks", db_index=False)
     dataset = models.ForeignKey(Dataset, models.PROTECT, null=True, related_name="tasks", db_index=False)
     needs = models.CharField(max_length=32, default="process")  # what a host has to offer: jobs/needs.py
-    priority = models.SmallIntegerField(choices=Priority.choices, default=Priority.MEDIUM)
+    priority = models.SmallIntegerField(_("priority"), choices=Priority.choices, default=Priority.MEDIUM)
     pull_up = models.BooleanField(default=False)
     keep_alive = models.BooleanField(default=False)
     retry_limit = models.PositiveIntegerField(default=0)
@@ -95,16 +103,21 @@ class Task(models.Model):
     checkpoint_interval_s = models.PositiveIntegerField(null=True)
 
     state = models.CharField(
+        _("state"),
         max_length=16,
         choices=[(str(state), word) for state, word in STATE_WORDS.items()],
         default=State.QUEUED,
     )
-    submitted_at = models.DateTimeField(auto_now_add=True)
-    queued_at = models.DateTimeField(auto_now_add=True)  # when it last began to wait
-    ready_at = models.DateTimeField(null=True)  # not before this: the submitter's wish, or a backoff
-    ended_at = models.DateTimeField(null=True)
+    submitted_at = models.DateTimeField(_("submitted"), auto_now_add=True)
+    queued_at = models.DateTimeField(_("waits since"), auto_now_add=True)  # when it last began to wait
+    ready_at = models.DateTimeField(
+        _("not before"), null=True
+    )  # not before this: the submitter's wish, or a backoff
+    ended_at = models.DateTimeField(_("ended"), null=True)
     avoid_hosts = models.JSONField(default=list)  # ids of hosts where it failed at once
-    reason_code = models.CharField(max_length=32, blank=True)  # of scheduling/reasons.py, or of an end
+    reason_code = models.CharField(
+        _("reason"), max_length=32, blank=True
+    )  # of scheduling/reasons.py, or of an end
     reason_args = models.JSONField(default=dict)
 
     idempotency_key = models.CharField(max_length=255, null=True)  # null where none was given
@@ -164,28 +177,34 @@ class Attempt(models.Model):
         EVICTED = "evicted", _("evicted")
         LOST = "lost", _("lost")
 
-    task = models.ForeignKey(Task, models.PROTECT, related_name="attempts")
-    number = models.PositiveIntegerField()  # 1 for the first
-    task_class = models.CharField(max_length=8, choices=TaskClass.choices)  # high or elastic
-    gpu_type = models.ForeignKey(GpuType, models.PROTECT, related_name="+")
-    cards = models.PositiveIntegerField()  # over all hosts
-    created_at = models.DateTimeField()  # when its cards were given to it
-    running_at = models.DateTimeField(null=True)  # when every instance ran
-    ended_at = models.DateTimeField(null=True)  # when its cards were free again
-    keep_until = models.DateTimeField(null=True)  # its place is kept until then
+    task = models.ForeignKey(Task, models.PROTECT, verbose_name=_("task"), related_name="attempts")
+    number = models.PositiveIntegerField(_("number"))  # 1 for the first
+    task_class = models.CharField(_("class"), max_length=8, choices=TaskClass.choices)  # high or elastic
+    gpu_type = models.ForeignKey(GpuType, models.PROTECT, verbose_name=_("GPU type"), related_name="+")
+    cards = models.PositiveIntegerField(_("cards"))  # over all hosts
+    created_at = models.DateTimeField(_("cards given"))  # when its cards were given to it
+    running_at = models.DateTimeField(_("all ran"), null=True)  # when every instance ran
+    ended_at = models.DateTimeField(_("ended"), null=True)  # when its cards were free again
+    keep_until = models.DateTimeField(_("place kept until"), null=True)  # its place is kept until then
 
     ending = models.CharField(
-        max_length=16, choices=Outcome.choices, blank=True
+        _("told to end as"), max_length=16, choices=Outcome.choices, blank=True
     )  # what it was told to end as
-    ending_code = models.CharField(max_length=32, blank=True)  # why: stop, time_limit, exit_code, …
-    ending_at = models.DateTimeField(null=True)
-    outcome = models.CharField(max_length=16, choices=Outcome.choices, blank=True)
-    outcome_code = models.CharField(max_length=32, blank=True)
+    ending_code = models.CharField(
+        _("why it was told"), max_length=32, blank=True
+    )  # why: stop, time_limit, exit_code, …
+    ending_at = models.DateTimeField(_("told to end"), null=True)
+    outcome = models.CharField(_("outcome"), max_length=16, choices=Outcome.choices, blank=True)
+    outcome_code = models.CharField(_("why it ended"), max_length=32, blank=True)
     outcome_args = models.JSONField(default=dict)
-    evicted_for = models.ForeignKey(Task, models.SET_NULL, null=True, related_name="+")
-    evict_rule = models.CharField(max_length=32, blank=True)
+    evicted_for = models.ForeignKey(
+        Task, models.SET_NULL, verbose_name=_("evicted for"), null=True, related_name="+"
+    )
+    evict_rule = models.CharField(_("rule"), max_length=32, blank=True)
 
     class Meta:
+        verbose_name = _("attempt")
+        verbose_name_plural = _("attempts")
         constraints = [
             models.UniqueConstraint(fields=["task", "number"], name="attempt_number_once"),
             models.UniqueConstraint(
@@ -328,6 +347,7 @@ class Policy(models.Model):
     """The scheduler's policy: one row of the keys that differ from their defaults."""
 
     values = models.JSONField(default=dict)
+    history = HistoricalRecords()
 
     class Meta:
         verbose_name = _("policy")
@@ -335,7 +355,7 @@ class Policy(models.Model):
         constraints = [models.CheckConstraint(condition=Q(pk=1), name="one_policy")]
 
     def __str__(self) -> str:
-        return "policy"
+        return str(self._meta.verbose_name)
 
 
 class TemplateQuerySet(models.QuerySet["Template"]):
@@ -343,7 +363,7 @@ class TemplateQuerySet(models.QuerySet["Template"]):
 
     def visible_to(self, user: access.AnyUser) -> "TemplateQuerySet":
         """Keep those for all, those of the businesses of `user`, and his own."""
-        of_his_businesses = Q(business__in=access.businesses_of(user))
+        of_his_businesses = Q(business__in=access.businesses_seen_by(user))
         of_nobody_else = Q(user__isnull=True) | Q(user=user.pk)
         return self.filter(of_his_businesses | Q(business__isnull=True) & of_nobody_else)
 
@@ -366,7 +386,7 @@ class Template(models.Model):
 
     name = models.CharField(_("name"), max_length=128)
     # Neither: for all. A business: for its members. Only a user: for nobody else.
-    business = models.ForeignKey(Business, models.CASCADE, null=True, blank=True)
+    business = models.ForeignKey(Business, models.CASCADE, verbose_name=_("business"), null=True, blank=True)
     # Who made it; of a business whose maker is gone: nobody.
     user = models.ForeignKey(
         settings.AUTH_USER_MODEL,

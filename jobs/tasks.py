@@ -12,8 +12,9 @@ from django.conf import settings
 from django.utils import timezone
 
 from cluster import card_metrics, host_events, old_logs, samples, stuck
-from jobs import uploads, use
-from jobs.engine import forecasts, passes
+from jobs import kept_answers, uploads, use
+from jobs.engine import forecasts, pass_log, passes, what_ifs
+from quotas import card_hours
 
 log = logging.getLogger(__name__)
 
@@ -74,10 +75,41 @@ def remove_old_host_events() -> None:
     host_events.remove_old(timezone.now())
 
 
+@_chore("jobs.remove_old_pass_minutes")
+def remove_old_pass_minutes() -> None:
+    """Remove what is known of passes for longer than it is kept."""
+    pass_log.remove_old(timezone.now())
+
+
+@_chore("jobs.remove_old_what_ifs")
+def remove_old_what_ifs() -> None:
+    """Remove questions what would have been, asked longer ago than they are kept."""
+    what_ifs.remove_old(timezone.now())
+
+
+@_chore("jobs.answer_what_ifs")
+def answer_what_ifs() -> None:
+    """Answer the questions what would have been, one after the other."""
+    while what_ifs.run_next() is not None:
+        pass
+
+
 @_chore("jobs.collect_uploads")
 def collect_uploads() -> None:
     """Remove uploaded code that nobody needs any more."""
     uploads.collect(timezone.now())
+
+
+@_chore("jobs.sum_up_use")
+def sum_up_use() -> None:
+    """Sum up what businesses used, by day."""
+    card_hours.keep(timezone.now())
+
+
+@_chore("jobs.forget_answers")
+def forget_answers() -> None:
+    """Remove the answers that were kept long enough for whoever repeats a request."""
+    kept_answers.forget_old(timezone.now())
 
 
 @_chore("jobs.sample_free_cards")

@@ -1,16 +1,23 @@
-"""Businesses, their members and quotas, and the keys to the API, for operators."""
+"""Businesses, their members and quotas, for operators."""
 
 from typing import Any
 
 from django.contrib import admin
-from django.db.models import Model, QuerySet
-from django.http import HttpRequest, HttpResponse
-from django.template.response import TemplateResponse
+from django.db.models import QuerySet
+from django.http import HttpRequest
+from django.urls import reverse
+from django.utils.html import format_html
+from django.utils.safestring import SafeString
 from django.utils.translation import gettext_lazy as _
 
 from cluster import hints
-from quotas.access import is_operator
-from quotas.models import ApiToken, Business, DefaultGpuType, Member, Quota, Reservation, digest
+from cluster.kept_admin import AsksWhyDeleted, KeepsHistory, ReasonForm, RefusesInUse
+from quotas import identity_admin  # noqa: F401  # registers people, roles and tokens
+from quotas.exchange import Exchange
+from quotas.models import Business, DefaultGpuType, Member, Quota, Reservation
+from quotas.resources import BusinessTable, MemberTable, QuotaTable
+
+MEMBERS_INLINE = 100  # more of them have their own list: a form takes so many fields, and nobody reads more
 
 
 class MemberInline(admin.TabularInline):
@@ -25,23 +32,59 @@ class DefaultGpuTypeInline(admin.TabularInline):
     """Which types a task of the business tries where it names none."""
 
     model = DefaultGpuType
+    autocomplete_fields = ("gpu_type",)
     extra = 0
 
 
+class QuotaForm(ReasonForm):
+    """How many cards, and why."""
+
+    class Meta:
+        model = Quota
+        fields = ("business", "gpu_type", "region", "cards", "elastic_cards", "user_elastic_cards")
+
+
 class QuotaInline(admin.TabularInline):
-    """How many cards the business may hold."""
+    """How many cards the business may hold; a row is deleted on its own page, with a reason."""
 
     model = Quota
+    form = QuotaForm
+    autocomplete_fields = ("gpu_type", "region")
+    can_delete = False
+    show_change_link = True
     extra = 0
 
 
 @admin.register(Business)
-class BusinessAdmin(admin.ModelAdmin):
-    """Businesses; one whose tasks are known cannot be deleted."""
+class BusinessAdmin(Exchange, RefusesInUse, KeepsHistory):
+    """Businesses; one whose tasks are known cannot be deleted. A renamed one keeps all that it has."""
 
+    resource_classes = (BusinessTable,)
     inlines = (QuotaInline, DefaultGpuTypeInline, MemberInline)
     list_display = ("flag", "name", "quota_in_short")
     search_fields = ("flag", "name")
+    readonly_fields = ("page", "members_list")
+    show_full_result_count = False
+
+    def get_fields(self, request: HttpRequest, obj: Any = None) -> tuple[str, ...]:
+        """Lead to what it uses, once it is there."""
+        return ("flag", "name", *(self.readonly_fields if obj else ()))
+
+    def get_inlines(self, request: HttpRequest, obj: Any) -> tuple[Any, ...]:
+        """Leave the members of a large business to their own list."""
+        many = obj is not None and Member.objects.filter(business=obj)[: MEMBERS_INLINE + 1].count()
+        return self.inlines[:-1] if many and many > MEMBERS_INLINE else self.inlines
+
+    @admin.display(description=_("page"))
+    def page(self, business: Business) -> SafeString:
+        """Lead to the page of the business."""
+        return format_html('<a href="{}">{}</a>', reverse("business", args=[business.pk]), business)
+
+    @admin.display(description=_("members"))
+    def members_list(self, business: Business) -> SafeString:
+        """Lead to the list of all its members."""
+        address = f"{reverse('admin:quotas_member_changelist')}?business__id__exact={business.pk}"
+        return format_html('<a href="{}">{}</a>', address, _("all members"))
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Business]:
         """Read the quotas of all rows in one query."""
@@ -60,14 +103,18 @@ class BusinessAdmin(admin.ModelAdmin):
 
 
 @admin.register(Quota)
-class QuotaAdmin(admin.ModelAdmin):
-    """Quotas. Lowering one under what runs ends nothing."""
+class QuotaAdmin(Exchange, AsksWhyDeleted):
+    """Quotas. Lowering one under what runs ends nothing, nor does deleting it."""
 
+    form = QuotaForm
+    resource_classes = (QuotaTable,)
+    fields = (*QuotaForm.Meta.fields, "reason")
     list_display = ("business", "gpu_type", "region", "cards", "elastic_cards", "user_elastic_cards")
     list_filter = ("gpu_type", "region")
     list_select_related = ("business", "gpu_type", "region")
     search_fields = ("business__flag", "business__name")
-    autocomplete_fields = ("business",)
+    autocomplete_fields = ("business", "gpu_type", "region")
+    show_full_result_count = False
 
     def save_model(self, request: HttpRequest, obj: Quota, form: Any, change: bool) -> None:
         """Let the next pass see it now."""
@@ -76,14 +123,15 @@ class QuotaAdmin(admin.ModelAdmin):
 
 
 @admin.register(Reservation)
-class ReservationAdmin(admin.ModelAdmin):
+class ReservationAdmin(KeepsHistory):
     """Cards kept for a business. They go before the guarantee of others, and grant no quota."""
 
     list_display = ("business", "gpu_type", "region", "cards", "kind", "starts_at", "ends_at", "note")
     list_filter = ("kind", "gpu_type", "region")
     list_select_related = ("business", "gpu_type", "region")
     search_fields = ("business__flag", "note")
-    autocomplete_fields = ("business",)
+    autocomplete_fields = ("business", "gpu_type", "region")
+    show_full_result_count = False
 
     def save_model(self, request: HttpRequest, obj: Reservation, form: Any, change: bool) -> None:
         """Let the next pass see it now."""
@@ -91,34 +139,24 @@ class ReservationAdmin(admin.ModelAdmin):
         hints.wake_pass()
 
 
-@admin.register(ApiToken)
-class ApiTokenAdmin(admin.ModelAdmin):
-    """Keys to the API: made here, shown once, ended by deleting them."""
+@admin.register(Member)
+class MemberAdmin(Exchange, KeepsHistory):
+    """Who belongs to which business."""
 
-    fields = ("user", "name")
-    list_display = ("name", "user", "created_at")
-    list_select_related = ("user",)
-    search_fields = ("name", "user__username")
-    autocomplete_fields = ("user",)
+    resource_classes = (MemberTable,)
+    fields = ("business", "user", "role")
+    list_display = ("user", "business", "role", "provider")
+    list_filter = ("role",)
+    list_select_related = ("user", "business")
+    search_fields = ("user__username", "business__flag", "business__name")
+    autocomplete_fields = ("user", "business")
+    show_full_result_count = False
 
-    def has_add_permission(self, request: HttpRequest) -> bool:
-        """Only operators: whoever makes a token for somebody can act as him."""
-        return is_operator(request.user)
+    def lookup_allowed(self, lookup: str, value: Any, request: HttpRequest) -> bool:
+        """Let the page of a business lead to its members."""
+        return lookup == "business__id__exact" or super().lookup_allowed(lookup, value, request)
 
-    def has_change_permission(self, request: HttpRequest, obj: Model | None = None) -> bool:
-        """Nobody: a token that changed hands would be somebody else's key."""
-        return False
-
-    def save_model(self, request: HttpRequest, obj: ApiToken, form: Any, change: bool) -> None:
-        """Make the token; its text goes to this answer alone."""
-        secret = ApiToken.objects.issue(obj.user, obj.name)
-        obj.pk = ApiToken.objects.get(digest=digest(secret)).pk
-        obj.secret = secret  # type: ignore[attr-defined]  # for response_add
-
-    def response_add(
-        self, request: HttpRequest, obj: ApiToken, post_url_continue: str | None = None
-    ) -> HttpResponse:
-        """Show the token, in a page that is kept nowhere."""
-        context = {**self.admin_site.each_context(request), "title": _("The new token"), "opts": self.opts}
-        context |= {"token": obj, "secret": obj.secret}  # type: ignore[attr-defined]  # set by save_model
-        return TemplateResponse(request, "admin/quotas/apitoken/issued.html", context)
+    def save_model(self, request: HttpRequest, obj: Member, form: Any, change: bool) -> None:
+        """Keep what operators decide: the identity provider changes it no more."""
+        obj.provider = False
+        super().save_model(request, obj, form, change)

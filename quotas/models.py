@@ -1,24 +1,30 @@
 """Who may use how much: businesses, their members, quotas, tokens, and the ledger of card-hours."""
 
-import hashlib
-import secrets
 from collections.abc import Iterator
 from datetime import timedelta
-from typing import ClassVar
+from typing import Any
 from zoneinfo import available_timezones
 
 from django.conf import settings
-from django.contrib.auth.models import User
 from django.core.exceptions import ValidationError
 from django.core.validators import RegexValidator
-from django.db import models
+from django.db import models, transaction
 from django.db.models import Q
 from django.utils import timezone
 from django.utils.functional import Promise
 from django.utils.translation import gettext_lazy as _
+from simple_history.models import HistoricalRecords
 
 from cluster.models import GpuType, Region
-from quotas import windows
+from quotas import presence, windows
+from quotas.audit import AuditEntry as AuditEntry
+from quotas.day_use import DayUse as DayUse
+from quotas.day_use import DayUseKept as DayUseKept
+from quotas.identities import GroupRule as GroupRule
+from quotas.identities import ProviderIdentity as ProviderIdentity
+from quotas.sessions import OwnedSession as OwnedSession
+from quotas.throttle import LoginTries as LoginTries
+from quotas.tokens import ApiToken as ApiToken
 
 OVERLAPS_LOOKED_FOR = timedelta(days=400)  # a year of weekly windows, with both changes of clocks
 
@@ -37,6 +43,7 @@ class Business(models.Model):
     name = models.CharField(_("name"), max_length=128, blank=True)
     members = models.ManyToManyField(settings.AUTH_USER_MODEL, through="Member", related_name="businesses")
     default_gpu_types = models.ManyToManyField(GpuType, through="DefaultGpuType")
+    history = HistoricalRecords()
 
     class Meta:
         ordering = ["flag"]
@@ -59,6 +66,8 @@ class Member(models.Model):
     business = models.ForeignKey(Business, models.CASCADE, verbose_name=_("business"))
     user = models.ForeignKey(settings.AUTH_USER_MODEL, models.CASCADE, verbose_name=_("user"))
     role = models.CharField(_("role"), max_length=16, choices=Role.choices, default=Role.MEMBER)
+    provider = models.BooleanField(_("from the identity provider"), default=False, editable=False)
+    history = HistoricalRecords()
 
     class Meta:
         verbose_name = _("member")
@@ -67,6 +76,50 @@ class Member(models.Model):
 
     def __str__(self) -> str:
         return f"{self.user} – {self.business}"
+
+    def save(self, *args: Any, **kwargs: Any) -> None:
+        """Keep it, and let what the user has open look anew."""
+        super().save(*args, **kwargs)
+        presence.rights_changed(self.user_id)
+
+    def delete(self, *args: Any, **kwargs: Any) -> tuple[int, dict[str, int]]:
+        """Remove it, and end at once what it opened."""
+        with transaction.atomic():
+            presence.leave_business(self.user_id, self.business_id)
+            return super().delete(*args, **kwargs)
+
+
+class PlatformRole(models.Model):
+    """What a user is to the whole platform; superusers are operators without a row."""
+
+    class Role(models.TextChoices):
+        """What the user may do beyond his businesses."""
+
+        OPERATOR = "operator", _("operator")  # everything, also in the admin
+        AUDITOR = "auditor", _("auditor")  # looks at everything, changes nothing
+
+    user = models.OneToOneField(
+        settings.AUTH_USER_MODEL, models.CASCADE, verbose_name=_("user"), related_name="platform_role"
+    )
+    role = models.CharField(_("role"), max_length=16, choices=Role.choices)
+    provider = models.BooleanField(_("from the identity provider"), default=False, editable=False)
+
+    class Meta:
+        verbose_name = _("role of the platform")
+        verbose_name_plural = _("roles of the platform")
+
+    def __str__(self) -> str:
+        return f"{self.user}: {self.get_role_display()}"
+
+    def save(self, *args: Any, **kwargs: Any) -> None:
+        """Keep it, and let what the user has open look anew."""
+        super().save(*args, **kwargs)
+        presence.rights_changed(self.user_id)
+
+    def delete(self, *args: Any, **kwargs: Any) -> tuple[int, dict[str, int]]:
+        """Remove it, and end at once what it opened."""
+        presence.rights_changed(self.user_id)
+        return super().delete(*args, **kwargs)
 
 
 class DefaultGpuType(models.Model):
@@ -104,6 +157,7 @@ class Quota(models.Model):
     user_elastic_cards = models.PositiveIntegerField(
         _("elastic cards of one user at most"), null=True, blank=True
     )
+    history = HistoricalRecords()
 
     class Meta:
         ordering = ["business", "gpu_type", "region"]
@@ -165,6 +219,7 @@ class Reservation(models.Model):
         _("time zone"), max_length=64, default="UTC", help_text=_("Of weekly windows, such as Asia/Shanghai.")
     )
     note = models.CharField(_("note"), max_length=255, blank=True)
+    history = HistoricalRecords()
 
     class Meta:
         verbose_name = _("reservation")
@@ -216,49 +271,12 @@ class Reservation(models.Model):
                 yield name, _("This is needed for such a reservation.")
 
 
-class ApiTokenQuerySet(models.QuerySet["ApiToken"]):
-    """Look-ups and making of tokens."""
-
-    def issue(self, user: User, name: str, secret: str | None = None) -> str:
-        """Make a token for `user` and return its text, which is kept nowhere."""
-        secret = secret or secrets.token_urlsafe(32)
-        self.create(user=user, name=name, digest=digest(secret))
-        return secret
-
-    def by_secret(self, secret: str) -> "ApiToken | None":
-        """Return the token of an active user with this text, or None."""
-        return self.select_related("user").filter(digest=digest(secret), user__is_active=True).first()
-
-
-class ApiToken(models.Model):
-    """A user's key to the API, hashed at rest."""
-
-    user = models.ForeignKey(settings.AUTH_USER_MODEL, models.CASCADE, related_name="api_tokens")
-    name = models.CharField(_("name"), max_length=64)
-    digest = models.CharField(max_length=64, unique=True, editable=False)
-    created_at = models.DateTimeField(_("created"), auto_now_add=True)
-
-    objects: ClassVar[ApiTokenQuerySet] = ApiTokenQuerySet.as_manager()  # type: ignore[assignment]  # typed by its methods
-
-    class Meta:
-        verbose_name = _("API token")
-        verbose_name_plural = _("API tokens")
-
-    def __str__(self) -> str:
-        return self.name
-
-
-def digest(secret: str) -> str:
-    """Return what is stored of a random secret of 128 bits or more (a slow hash would add nothing)."""
-    return hashlib.sha256(secret.encode()).hexdigest()
-
-
 class UsageRow(models.Model):
     """What one attempt used, written once when it ended; rows are never changed."""
 
     attempt = models.BigIntegerField(unique=True)
     task = models.BigIntegerField(db_index=True)
-    business = models.ForeignKey(Business, models.PROTECT, related_name="usage")
+    business = models.ForeignKey(Business, models.PROTECT, related_name="usage", db_index=False)
     user = models.ForeignKey(settings.AUTH_USER_MODEL, models.PROTECT, related_name="+")
     gpu_type = models.ForeignKey(GpuType, models.PROTECT, related_name="+")
     task_class = models.CharField(max_length=8)
@@ -271,6 +289,7 @@ class UsageRow(models.Model):
     class Meta:
         verbose_name = _("usage row")
         verbose_name_plural = _("usage rows")
+        indexes = [models.Index(fields=["business", "ended_at", "id"], name="usage_by_business")]
 
     def __str__(self) -> str:
         return f"attempt {self.attempt}: {self.cards} × {self.seconds:.0f} s"

@@ -1,9 +1,6 @@
-"""The filtered list as CSV, sent while it is read, for spreadsheets that take what begins like a formula for one."""
+"""The filtered list as CSV, sent while it is read."""
 
-import csv
-import io
 from collections.abc import AsyncIterator, Iterable
-from datetime import UTC, datetime
 from typing import Any
 
 from django.http import HttpResponse, HttpResponseBase, StreamingHttpResponse
@@ -14,7 +11,7 @@ from jobs import filter_words, pages
 from jobs.filters import Filters
 from jobs.models import Priority, Task
 from jobs.pages import Key
-from jobs.portal import filter_labels
+from jobs.portal import csv_lines, filter_labels
 from jobs.portal.doors import PortalRequest, page
 from jobs.portal.rows import last_attempts, type_names, why
 
@@ -23,8 +20,6 @@ HEADS = (
     *("region", "priority", "submitted_at", "queued_at", "ended_at", "reason_code", "reason"),
 )  # the API's names: they are for programs, and stay
 CHUNK = 1000  # tasks read at a time
-FORMULA = ("=", "+", "-", "@", "\t", "\r", "＝", "＋", "－", "＠")
-BOM = "\ufeff"  # tells Excel that the file is UTF-8
 PRIORITIES = {priority.value: priority.name.lower() for priority in Priority}
 
 
@@ -35,7 +30,7 @@ def export(request: PortalRequest) -> HttpResponseBase:
     if faults:  # a file with more than was asked for would not show it
         lines = [filter_labels.said(fault) for fault in faults]
         return HttpResponse("\n".join(lines), status=400, content_type="text/plain; charset=utf-8")
-    lead = BOM if request.GET.get("excel") == "1" else ""
+    lead = csv_lines.BOM if request.GET.get("excel") == "1" else ""
     parts = _parts(filters, lead, translation.get_language() or "en")
     response = StreamingHttpResponse(parts, content_type="text/csv; charset=utf-8")
     stamp = timezone.localtime().strftime("%Y%m%d-%H%M%S")
@@ -45,7 +40,7 @@ def export(request: PortalRequest) -> HttpResponseBase:
 
 
 async def _parts(filters: Filters, lead: str, language: str) -> AsyncIterator[bytes]:
-    yield (lead + _lines([HEADS])).encode()
+    yield (lead + csv_lines.lines([HEADS])).encode()
     below: Key | None = None
     while True:
         text, onward = await threads.run(_chunk, filters, below, language)
@@ -60,7 +55,7 @@ def _chunk(filters: Filters, below: Key | None, language: str) -> tuple[str, str
     """Return the lines of the next tasks, and the key behind which the list goes on."""
     found = pages.cut(filters, below=below, size=CHUNK)
     with translation.override(language):  # the request that chose it is over
-        return _lines(_cells(found.ids)), found.below
+        return csv_lines.lines(_cells(found.ids)), found.below
 
 
 def _cells(ids: list[int]) -> Iterable[list[Any]]:
@@ -83,26 +78,9 @@ def _cells(ids: list[int]) -> Iterable[list[Any]]:
             *(task.host_num, task.host_gpu_num, types, task.region.name if task.region else ""),
             *(
                 PRIORITIES[task.priority],
-                _time(task.submitted_at),
-                _time(task.queued_at),
-                _time(task.ended_at),
+                csv_lines.time(task.submitted_at),
+                csv_lines.time(task.queued_at),
+                csv_lines.time(task.ended_at),
             ),
             *(code, reason),
         ]
-
-
-def _lines(rows: Iterable[Iterable[Any]]) -> str:
-    file = io.StringIO()
-    writer = csv.writer(file)
-    for row in rows:
-        writer.writerow([_harmless(cell) for cell in row])
-    return file.getvalue()
-
-
-def _harmless(cell: Any) -> Any:
-    """Let no text begin like a formula: a quote before it makes every spreadsheet show it as it is."""
-    return f"'{cell}" if isinstance(cell, str) and cell.startswith(FORMULA) else cell
-
-
-def _time(at: datetime | None) -> str:
-    return at.astimezone(UTC).isoformat(timespec="seconds") if at else ""

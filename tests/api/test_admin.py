@@ -177,7 +177,7 @@ def test_hosts_and_cards_are_not_made_by_hand(root: Client) -> None:
 def test_the_policy_opens_by_itself_and_keeps_only_what_differs(root: Client) -> None:
     page = root.get(_url(Policy, "changelist"), follow=True)
     assert page.status_code == 200
-    form = {"elastic_order": "fifo", "min_run_s": "0", "max_evictions_per_hour": "2"}
+    form = {"elastic_order": "fifo", "min_run_s": "0", "max_evictions_per_hour": "2", "reason": "tried out"}
     root.post(_url(Policy, "change", 1), form)
     assert Policy.objects.get().values == {
         "elastic_order": "fifo",
@@ -199,7 +199,7 @@ def test_the_policy_opens_by_itself_and_keeps_only_what_differs(root: Client) ->
 )
 def test_a_policy_that_means_nothing_is_refused(root: Client, key: str, value: str) -> None:
     Policy.objects.create(pk=1, values={"aging_s": 60.0})
-    page = root.post(_url(Policy, "change", 1), {key: value})
+    page = root.post(_url(Policy, "change", 1), {key: value, "reason": "why not"})
     assert key in page.context["adminform"].errors
     assert Policy.objects.get().values == {"aging_s": 60.0}
 
@@ -232,7 +232,7 @@ def test_a_template_takes_nothing_that_no_task_could_have_and_no_secrets(root: C
 
 
 def test_a_token_is_shown_once(root: Client, ann: Caller) -> None:
-    page = root.post(_url(ApiToken, "add"), {"user": ann.user.pk, "name": "ci"})
+    page = root.post(_url(ApiToken, "add"), {"user": ann.user.pk, "name": "ci", "scope": "read"})
     secret = page.content.decode().split('<code id="secret">')[1].split("</code>")[0]
     token = ApiToken.objects.by_secret(secret)
     assert token is not None
@@ -264,7 +264,7 @@ def test_a_business_is_edited_with_its_members_types_and_quotas(root: Client, wo
         "quotas-0-business": business.pk,
         "quotas-0-gpu_type": quota.gpu_type_id,
     }
-    root.post(_url(Business, "change", business.pk), {**form, "quotas-0-cards": 8})
+    root.post(_url(Business, "change", business.pk), {**form, "quotas-0-cards": 8, "quotas-0-reason": "less"})
     business.refresh_from_db()
     quota.refresh_from_db()
     assert (business.name, quota.cards) == ("Ads", 8)

@@ -1,0 +1,121 @@
+"""How the admin keeps what is needed: nothing in use is deleted, and changes keep who made them, when and why."""
+
+from collections.abc import Iterable, Sequence
+from itertools import pairwise
+from typing import Any
+
+from django import forms
+from django.contrib import admin, messages
+from django.core.paginator import Paginator
+from django.db.models import Model
+from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
+from django.utils.functional import cached_property
+from django.utils.translation import gettext
+from django.utils.translation import gettext_lazy as _
+from simple_history.admin import SimpleHistoryAdmin
+
+from cluster import in_use
+
+ROWS_COUNTED = (
+    10_000  # of a list, at most: to count all of a million takes longer than to show a page of them
+)
+
+
+class ShortPaginator(Paginator):
+    """Pages of the first rows of a list; who looks for others searches."""
+
+    @cached_property
+    def count(self) -> int:
+        """Return how many there are, as far as they are counted."""
+        rows: Any = self.object_list
+        return int(rows.order_by()[:ROWS_COUNTED].count())
+
+
+class RefusesInUse(admin.ModelAdmin):
+    """Refuses to delete a row that others need, alone, among selected ones or along with another, and says which."""
+
+    kept_by: tuple[str, ...] = ()  # kinds of rows that would be deleted along, but are needed
+
+    def get_deleted_objects(self, objs: Any, request: HttpRequest) -> tuple[Any, Any, Any, Any]:
+        """Return what would be deleted, and what forbids it: asked first, for there may be millions of it."""
+        forbids = in_use.standing_in_the_way(objs, self.admin_site, *self.kept_by)
+        if forbids:
+            return [], {}, set(), forbids
+        return super().get_deleted_objects(objs, request)
+
+
+class ReasonForm(forms.ModelForm):
+    """Asks why a row is changed, and hands that to its history."""
+
+    reason = forms.CharField(
+        label=_("reason"),
+        max_length=255,
+        required=False,
+        help_text=_("Why it is changed. It is kept in the history, where the business sees it too."),
+    )
+
+    def clean(self) -> dict[str, Any] | None:
+        """Take no change without a reason."""
+        cleaned = super().clean() or self.cleaned_data
+        reason = (cleaned.get("reason") or "").strip()
+        if not reason and set(self.changed_data) - {"reason"}:
+            self.add_error("reason", gettext("Say why: it is kept in the history."))
+        self.instance._change_reason = reason
+        return cleaned
+
+
+class KeepsHistory(SimpleHistoryAdmin):
+    """Shows who changed a row, when, why, and what; nothing is turned back from there."""
+
+    object_history_list_template = "admin/history_list.html"
+
+    def history_form_view(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
+        """Show no earlier row as a form: saved, it would bring back without a word what was changed since."""
+        raise Http404
+
+    def revert_disabled(self, request: HttpRequest, obj: Model | None = None) -> bool:
+        """Say that nothing is turned back."""
+        return True
+
+    def set_history_delta_changes(
+        self, request: HttpRequest, historical_records: Sequence[Any], foreign_keys_are_objs: bool = True
+    ) -> None:
+        """Say of each entry what it changed; of a record of keys and values, which of them."""
+        super().set_history_delta_changes(request, historical_records, foreign_keys_are_objs)
+        for record, before in pairwise(historical_records):
+            for change in record.diff_against(before).changes:
+                if isinstance(change.old, dict) and isinstance(change.new, dict):
+                    record.history_delta_changes = list(_by_key(change.old, change.new))
+
+
+class AsksWhyDeleted(KeepsHistory):
+    """Deletes a row only with a reason, and one at a time."""
+
+    delete_confirmation_template = "admin/delete_with_reason.html"
+
+    def get_actions(self, request: HttpRequest) -> dict[str, Any]:
+        """Leave out to delete many at once."""
+        return {
+            name: what for name, what in super().get_actions(request).items() if name != "delete_selected"
+        }
+
+    def delete_view(
+        self, request: HttpRequest, object_id: str, extra_context: dict[str, Any] | None = None
+    ) -> HttpResponse:
+        """Ask again where no reason was given."""
+        if request.method == "POST" and not request.POST.get("reason", "").strip():
+            self.message_user(request, gettext("Say why: it is kept in the history."), messages.ERROR)
+            return HttpResponseRedirect(request.get_full_path())
+        answer: HttpResponse = super().delete_view(request, object_id, extra_context)
+        return answer
+
+    def delete_model(self, request: HttpRequest, obj: Any) -> None:
+        """Keep the reason."""
+        obj._change_reason = request.POST["reason"].strip()
+        super().delete_model(request, obj)
+
+
+def _by_key(old: dict[str, Any], new: dict[str, Any]) -> Iterable[dict[str, Any]]:
+    for key in sorted(old.keys() | new.keys()):
+        if old.get(key) != new.get(key):
+            yield {"field": key, "old": old.get(key, "–"), "new": new.get(key, "–")}
