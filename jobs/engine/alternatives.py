@@ -12,7 +12,7 @@ from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
 from cluster.models import Region
-from jobs import config
+from jobs import config, use
 from jobs.engine import ask
 from jobs.engine.rehearsal import Rehearsal
 from jobs.engine.verdict import Alternative, Change, Kind, Verdict
@@ -39,7 +39,7 @@ def find(
     """Return the alternatives that start, without evicting where the document itself starts with, the best first."""
     until = time.monotonic() + TRY_S
     found: list[Alternative] = []
-    for number, candidate in enumerate(_candidates(known, asked, verdict)):
+    for number, candidate in enumerate(_candidates(known, asked)):
         if number == MOST_TRIED or time.monotonic() > until:
             break
         alternative = _try(known, candidate, user)
@@ -78,7 +78,7 @@ def _is_good(document: Mapping[str, Any], change: Change, user: User) -> bool:
     return True
 
 
-def _candidates(known: Rehearsal, asked: types.Waiting, verdict: Verdict) -> Iterator[Candidate]:
+def _candidates(known: Rehearsal, asked: types.Waiting) -> Iterator[Candidate]:
     """Give what is worth a dry run: where hosts have cards enough, what changes least first."""
     blocks = Blocks(known, asked.needs)
     if asked.wanted == "high":
@@ -86,7 +86,7 @@ def _candidates(known: Rehearsal, asked: types.Waiting, verdict: Verdict) -> Ite
     elif asked.wanted == "elastic":
         yield _as_class(asked, "high", False, _("as a high task, on the quota of the business"))
     yield from _elsewhere(known, asked, blocks)
-    yield from _smaller(asked, blocks, verdict)
+    yield from _smaller(asked, blocks)
 
 
 def _as_class(asked: types.Waiting, wanted: types.TaskClass, value: bool, message: str) -> Candidate:
@@ -129,10 +129,10 @@ def _roomiest(room: Mapping[int, int], most: int) -> list[int]:
     return [key for _hosts, key in ordered[:most]]
 
 
-def _smaller(asked: types.Waiting, blocks: "Blocks", verdict: Verdict) -> Iterator[Candidate]:
+def _smaller(asked: types.Waiting, blocks: "Blocks") -> Iterator[Candidate]:
     """Give fewer hosts, then fewer cards on each: as many as are free, or as the quota still allows."""
-    left = _quota_left(verdict)
-    hosts = {blocks.most_hosts(asked), left // asked.host_gpu_num if left else 0}
+    left = _quota_left(asked)
+    hosts = {blocks.most_hosts(asked), left // asked.host_gpu_num}
     for host_num in sorted((n for n in hosts if 0 < n < asked.host_num), reverse=True):
         yield Candidate(
             kind="fewer_hosts",
@@ -140,7 +140,7 @@ def _smaller(asked: types.Waiting, blocks: "Blocks", verdict: Verdict) -> Iterat
             message=ngettext("on %(n)d host", "on %(n)d hosts", host_num) % {"n": host_num},
             asked=replace(asked, host_num=host_num),
         )
-    cards = {blocks.most_cards(asked), left // asked.host_num if left else 0}
+    cards = {blocks.most_cards(asked), left // asked.host_num}
     for number in sorted((n for n in cards if 0 < n < asked.host_gpu_num), reverse=True):
         yield Candidate(
             kind="fewer_cards",
@@ -151,13 +151,12 @@ def _smaller(asked: types.Waiting, blocks: "Blocks", verdict: Verdict) -> Iterat
         )
 
 
-def _quota_left(verdict: Verdict) -> int:
-    """Return the cards of quota that the reason to wait leaves; 0 where it is another reason."""
-    said = verdict.reason
-    if said is None or said.code != "quota":
+def _quota_left(asked: types.Waiting) -> int:
+    """Return the cards that a high task may still take of some type; 0 for one that no quota binds."""
+    if asked.wanted != "high":
         return 0
-    limit, used = said.args.get("limit", 0), said.args.get("used", 0)
-    return max(0, limit - used) if isinstance(limit, int) and isinstance(used, int) else 0
+    ledger = use.ledger([asked.business])
+    return max(ledger.high_caps(asked.business, t).left(asked.region) for t in asked.gpu_types)
 
 
 class Blocks:

@@ -50,6 +50,7 @@ def load(now: float, fair_half_life_s: float) -> Loaded:
     hosts, held_by = _hosts()
     waiting, reasons = _waiting(now)
     running, attempts, states = _running(held_by, now)
+    named = Host.objects.exclude(state=Host.State.REMOVED).values_list("id", "name", "state_reason")
     snapshot = types.Snapshot(
         now=now,
         hosts=tuple(hosts),
@@ -60,7 +61,8 @@ def load(now: float, fair_half_life_s: float) -> Loaded:
         reservations=tuple(_reservations(now)),
         usage=tuple(past_use.read(now, fair_half_life_s)),
         type_names=dict(GpuType.objects.values_list("id", "name")),
-        host_names=dict(Host.objects.exclude(state=Host.State.REMOVED).values_list("id", "name")),
+        host_names={host: name for host, name, _remark in named},
+        host_remarks={host: remark for host, _name, remark in named if remark},
         business_names=dict(Business.objects.values_list("id", "flag")),
     )
     return Loaded(snapshot=snapshot, stored_reasons=reasons, attempts=attempts, states=states)

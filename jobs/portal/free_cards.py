@@ -5,7 +5,6 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from itertools import groupby
 
-from django.contrib.auth.models import User
 from django.utils import timezone
 
 from cluster import inventory, samples
@@ -13,6 +12,7 @@ from cluster.fresh import Fresh
 from cluster.inventory import FreeCards
 from jobs import use
 from quotas import access
+from quotas.access import AnyUser
 from quotas.models import Business
 
 FREE_S, COURSE_S = 1.0, 60.0  # seconds for which all pages show the same figures
@@ -45,8 +45,10 @@ class Tile:
     """What is free of one GPU type in one region."""
 
     free: FreeCards
+    high: int | None  # the upper end of the range, which is no more than there are; None: it has none
     exact: bool  # operators see the number itself
     quotas: list[QuotaLeft]
+    slot: str  # what stands in place of the quotas, where they are put in later
     course: str  # the points of a line, blank where nothing is known
     bars: list[Bar]
 
@@ -59,35 +61,61 @@ class RegionTiles:
     tiles: list[Tile]
 
 
-def by_region(user: User) -> list[RegionTiles]:
-    """Return the tiles, region by region in the order of their names; three queries of the user's own."""
-    quotas = _quotas_left(user)
-    exact = access.is_operator(user)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Kind:
+    """All that makes one reader see other tiles than the next one."""
+
+    exact: bool  # the numbers themselves, not their ranges
+    businesses: tuple[tuple[int, str], ...]  # his own: id and flag, by flag
+
+
+def kind_of(user: AnyUser) -> Kind:
+    """Return what kind of reader `user` is; one query."""
+    mine = Business.objects.filter(member__user=user.pk).order_by("flag").values_list("pk", "flag")
+    return Kind(exact=access.sees_all(user), businesses=tuple(mine))
+
+
+def now() -> list[FreeCards]:
+    """Return what is free at this moment."""
+    return inventory.free_cards(timezone.now(), use.held_cards())
+
+
+def by_region(kind: Kind) -> list[RegionTiles]:
+    """Return the tiles, region by region in the order of their names; three queries of the reader's own."""
+    quotas = QuotasLeft(dict(kind.businesses))
+    free = _free.get()
+    return tiles(free, exact=kind.exact, quotas=[quotas(one.gpu_type_id, one.region_id) for one in free])
+
+
+def tiles(
+    free: Sequence[FreeCards],
+    *,
+    exact: bool,
+    quotas: Sequence[list[QuotaLeft]] = (),
+    slots: Sequence[str] = (),
+) -> list[RegionTiles]:
+    """Return the tiles of what is free, region by region; each with its quotas, or with a slot for them."""
     day = _last_day.get()
-    tiles = [
+    found = [
         Tile(
-            free=free,
+            free=one,
+            high=None if one.high is None else min(one.high, one.cards),
             exact=exact,
-            quotas=quotas(free.gpu_type_id, free.region_id),
-            course=line(day.get((free.region_id, free.gpu_type_id), ()), free.as_of),
-            bars=_bars(free.hosts_by_free),
+            quotas=quotas[number] if quotas else [],
+            slot=slots[number] if slots else "",
+            course=line(day.get((one.region_id, one.gpu_type_id), ()), one.as_of),
+            bars=bars(one.hosts_by_free),
         )
-        for free in _free.get()  # in the order of region and type
+        for number, one in enumerate(free)  # in the order of region and type
     ]
     return [
         RegionTiles(name=name, tiles=list(those))
-        for name, those in groupby(tiles, lambda tile: tile.free.region)
+        for name, those in groupby(found, lambda tile: tile.free.region)
     ]
 
 
-_free = Fresh(lambda: inventory.free_cards(timezone.now(), use.held_cards()), FREE_S)
+_free = Fresh(now, FREE_S)
 _last_day = Fresh(lambda: samples.last_day(timezone.now()), COURSE_S)
-
-
-def _quotas_left(user: User) -> "QuotasLeft":
-    """Return what the user's businesses have left, the same for every tile."""
-    mine = dict(Business.objects.filter(member__user=user).order_by("flag").values_list("pk", "flag"))
-    return QuotasLeft(mine)
 
 
 class QuotasLeft:
@@ -120,7 +148,7 @@ def line(day: Sequence[tuple[datetime, int]], now: datetime) -> str:
     return " ".join(f"{x:.1f},{y:.1f}" for x, y in points)
 
 
-def _bars(hosts_by_free: Sequence[int]) -> list[Bar]:
+def bars(hosts_by_free: Sequence[int]) -> list[Bar]:
     """Return a bar for each number of free cards from 1 on."""
     most = max(hosts_by_free[1:], default=0)
     found = []

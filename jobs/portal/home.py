@@ -4,7 +4,7 @@ from django.http import HttpResponse
 from django.shortcuts import render
 
 from jobs.models import Task, Template
-from jobs.portal import free_cards
+from jobs.portal import free_cards, newcomers
 from jobs.portal.doors import PortalRequest, page, wants_fragment
 from jobs.portal.rows import Row, rows
 from jobs.states import TERMINAL
@@ -19,18 +19,22 @@ def home(request: PortalRequest) -> HttpResponse:
     if part == "mine":
         return render(request, "home.html#mine", {"mine": open_tasks(request)})
     if part == "cards":
-        return render(request, "home.html#cards", {"regions": free_cards.by_region(request.user)})
-    regions = free_cards.by_region(request.user)
-    context = {"regions": regions, "mine": open_tasks(request), "templates": templates(request)}
+        return render(request, "home.html#cards", {"regions": tiles(request)})
+    context = {
+        "regions": tiles(request),
+        "mine": open_tasks(request),
+        "templates": Template.objects.visible_to(request.user),
+        "newcomer": newcomers.of(request.user),
+    }
     return render(request, "home.html", context)
+
+
+def tiles(request: PortalRequest) -> list[free_cards.RegionTiles]:
+    """Return what is free, as the user may see it."""
+    return free_cards.by_region(free_cards.kind_of(request.user))
 
 
 def open_tasks(request: PortalRequest) -> list[Row]:
     """Return the newest of the user's own tasks that have not ended."""
     mine = Task.objects.visible_to(request.user).filter(user=request.user).exclude(state__in=TERMINAL)
     return rows(mine.order_by("-pk")[:MINE_SHOWN])
-
-
-def templates(request: PortalRequest) -> list[Template]:
-    """Return the templates that are offered to the user."""
-    return list(Template.objects.visible_to(request.user))

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import random
 from typing import Any
 from urllib.parse import parse_qs
 
@@ -11,19 +12,27 @@ from django.contrib.auth.models import User
 
 from cluster import hub
 from jobs.models import Attempt, Task
+from jobs.portal import crowd, free_cards
+from jobs.portal.free_cards import Kind
+from quotas import access, presence
 from quotas.access import AnyUser
 
 OPEN_TO_ALL = frozenset({"cards", "tasks"})  # they say that something changed, not what
 MOST_TOPICS = 20
 BEAT_S = 20.0  # an empty message this often lets the page tell a quiet socket from a dead one
 CALM_S = 0.2  # a storm of changes is told in so many pieces at most
-SPREAD_MS_EACH = 20  # that pages wait at most, by how many hear the same: what a server needs for one of them
+# That pages wait at most, by how many hear the same: what a server needs for one of them. Free cards come by the
+# short way of crowd.py.
+SPREAD_MS_EACH = {"cards": 0.4}
+SPREAD_MS_ELSE = 20.0
 SPREAD_MS_MOST = 20_000
-RECHECK_S = 300.0  # who may no longer see a topic is told nothing more after this
+RECHECK_S = (
+    60.0  # who may no longer see a topic is told nothing more after this, also where the word of it was lost
+)
 
 
 class Live(AsyncWebsocketConsumer):
-    """Send {"changed": [topic, …], "spread_ms": …} for the topics of the query that the user may see.
+    """Send {"changed": [topic, …], "spread_ms": {topic: …}} for the topics of the query that the user may see.
 
     The first message names them all: what changed between the making of the page and this socket is asked for.
     """
@@ -33,12 +42,15 @@ class Live(AsyncWebsocketConsumer):
     async def connect(self) -> None:
         """Accept a user who may see every topic he asks for."""
         self.user: AnyUser = self.scope["user"]
+        session = self.scope.get("session")
+        self.session_key: str | None = session.session_key if session is not None else None
         self.topics = parse_qs(self.scope["query_string"].decode("ascii", "replace")).get("topic", [])
-        if not await self._allowed():
+        kind = await self._kind()
+        if kind is None:
             await self.close(code=4404)  # refused alike, whether there is no such task or none for this user
             return
         await self.accept()
-        self.telling = asyncio.create_task(self._tell())
+        self.telling = asyncio.create_task(self._tell(kind))
 
     async def disconnect(self, code: int) -> None:
         """End the telling with the socket."""
@@ -49,39 +61,63 @@ class Live(AsyncWebsocketConsumer):
     async def receive(self, text_data: str | None = None, bytes_data: bytes | None = None) -> None:
         """Take no orders: a page only listens."""
 
-    async def _allowed(self) -> bool:
-        return bool(await database_sync_to_async(_may_listen_now)(self.user, self.topics))
+    async def _kind(self) -> Kind | None:
+        """Return what kind of reader the user is now; None where he may not listen."""
+        asked = database_sync_to_async(_kind_now)(self.user, self.topics, self.session_key)
+        found: Kind | None = await asked
+        return found
 
-    async def _tell(self) -> None:
+    async def _tell(self, kind: Kind) -> None:
         loop = asyncio.get_running_loop()
-        check_at = loop.time() + RECHECK_S
-        async with hub.listen(*self.topics) as listener:
-            await self._say(set(self.topics))
-            while True:
-                changed = await listener.changed(BEAT_S)
-                if loop.time() > check_at:
-                    if not await self._allowed():
-                        await self.close(code=4404)
-                        return
-                    check_at = loop.time() + RECHECK_S
-                await self._say(changed)
+        check_at = _next_check(loop.time())
+        rights = presence.topic(self.user.pk or 0)
+        async with hub.listen(*self.topics, rights) as listener:
+            with crowd.readers.present(self.session_key, kind):
+                await self._say(set(self.topics))
+                while True:
+                    changed = await listener.changed(BEAT_S)
+                    if rights in changed or loop.time() > check_at:
+                        if not await self._is_still_in():
+                            await self.close(code=4404)
+                            return
+                        check_at = _next_check(loop.time())
+                    await self._say(changed - {rights})
+
+    async def _is_still_in(self) -> bool:
+        """Say whether the user may still listen, and note what he may see now."""
+        kind = await self._kind()
+        if kind is None:
+            return False
+        crowd.readers.sees(self.session_key, kind)
+        return True
 
     async def _say(self, changed: set[str]) -> None:
         await self.send(text_data=message(changed))
         await asyncio.sleep(CALM_S)
 
 
+def _next_check(now: float) -> float:
+    """Return when a socket looks anew: not all that were opened together in the same moment, which delays news."""
+    return now + RECHECK_S * random.uniform(0.5, 1)
+
+
 def message(changed: set[str]) -> str:
     """Return what a page is told; of a thousand pages each waits a while of its own before it asks."""
-    crowd = hub.listeners(changed) if changed else 0
-    spread_ms = min(SPREAD_MS_MOST, SPREAD_MS_EACH * crowd)
+    spread_ms = {topic: _spread_ms(topic) for topic in sorted(changed)}
     return json.dumps({"changed": sorted(changed), "spread_ms": spread_ms})
 
 
-def _may_listen_now(user: AnyUser, topics: list[str]) -> bool:
-    """Ask anew: the user of a socket is as he was when it was opened, also when he was put out since."""
-    current = User.objects.filter(pk=user.pk or 0).first()
-    return current is not None and may_listen(current, topics)
+def _spread_ms(topic: str) -> float:
+    each = SPREAD_MS_EACH.get(topic, SPREAD_MS_ELSE)
+    return min(SPREAD_MS_MOST, round(each * hub.listeners({topic})))
+
+
+def _kind_now(user: AnyUser, topics: list[str], session_key: str | None) -> Kind | None:
+    """Ask anew: the user of a socket is as he was when it was opened, also when he was put out or logged out since."""
+    current = User.objects.select_related(access.ROLE).filter(pk=user.pk or 0).first()
+    if current is None or (session_key is not None and not presence.is_in(session_key)):
+        return None
+    return free_cards.kind_of(current) if may_listen(current, topics) else None
 
 
 def may_listen(user: AnyUser, topics: list[str]) -> bool:

@@ -1,7 +1,7 @@
 """Say why each waiting task waits, from the causes that the pass noted and the cards as they are after it."""
 
 from collections import Counter
-from collections.abc import Hashable
+from collections.abc import Hashable, Iterator
 
 from jobs.scheduling.cluster_state import Cluster
 from jobs.scheduling.hosts import Host, Pool
@@ -10,6 +10,8 @@ from jobs.scheduling.queue import Cause, Group, Phase
 from jobs.scheduling.reasons import Reason
 from jobs.scheduling.types import Claim, Snapshot, Waiting
 from jobs.scheduling.work import Work
+
+REMARKS = 3  # of operators on hosts that take no starts; so many are told
 
 
 def explain(work: Work, names: Snapshot) -> dict[int, Reason]:
@@ -167,8 +169,7 @@ class _Speaker:
         need, hosts = task.host_gpu_num, task.host_num
         sight = self._sight(task)
         if sight.total.at_least(need) < hosts:
-            code = self._lacking(task) if self._whole(task).total.at_least(need) >= hosts else "no_host"
-            return Reason(code, {**asked, "hosts": sight.total.at_least(need)})
+            return self._too_few(task, {**asked, "hosts": sight.total.at_least(need)})
         if high and self.work.bound and sight.reach.at_least(need) >= hosts:
             return Reason("reserved", {**asked, "bound": sum(row.cards for row in self.work.reservations)})
         held = sight.unclaimed.sum - sight.room.sum
@@ -179,6 +180,26 @@ class _Speaker:
         numbers |= {"largest": counted.most, "fitting": counted.at_least(need)}
         code = "no_room" if high else "no_cards"
         return Reason(code if hosts == 1 else f"{code}_gang", {**asked, **numbers})
+
+    def _too_few(self, task: Waiting, args: Args) -> Reason:
+        """Say why too few hosts are usable: they offer less than it needs, take no starts, or are too small."""
+        if self._whole(task).total.at_least(task.host_gpu_num) >= task.host_num:
+            return Reason(self._lacking(task), args)
+        out = [host for host in self._out(task) if host.total >= task.host_gpu_num]
+        if not out or int(args["hosts"]) + len(out) < task.host_num:
+            return Reason("too_large", args)
+        remarks = {remark: None for host in out if (remark := self.names.host_remarks.get(host.id))}
+        said = {"remark": "; ".join(list(remarks)[:REMARKS])} if remarks else {}
+        return Reason("no_host", {**args, "out": len(out), **said})
+
+    def _out(self, task: Waiting) -> Iterator[Host]:
+        """Return the hosts that would do, were they not taken out: cordoned, draining, quarantined, or lost."""
+        passed_over = avoided(self.cluster, task)
+        for gpu_type in task.gpu_types:
+            for host in self.cluster.types.get(gpu_type, {}).values():
+                there = task.region in (None, host.region) and host.state not in ("ready", "removed")
+                if there and host.id not in passed_over and task.needs in host.offers:
+                    yield host
 
     def _lacking(self, task: Waiting) -> str:
         """Return the reason for hosts that are large enough but do not offer what the task needs."""

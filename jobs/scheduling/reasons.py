@@ -18,8 +18,10 @@ SENTENCES: dict[str, str] = {
     "elastic_cap": "asks {cards} {types}; {business} or its user may take {left} more with elastic tasks",
     "cap_kept": "asks {cards} {types}; what {business} may still take with elastic tasks is kept for its task {head}, "
     "which waited longer",
-    "no_host": "asks {host_num} × {per_host} {types}; no usable host even after eviction: {hosts} have so "
+    "too_large": "asks {host_num} × {per_host} {types}; no usable host even after eviction: {hosts} have so "
     "many cards",
+    "no_host": "asks {host_num} × {per_host} {types}; no usable host even after eviction: {hosts} have so many "
+    "cards, and {out} more that are large enough take no starts",
     "no_container": "asks {host_num} × {per_host} {types} and names an image; {hosts} hosts that can run containers "
     "have so many cards",
     "no_process": "asks {host_num} × {per_host} {types} and names no image; {hosts} hosts that run plain processes "
@@ -58,7 +60,8 @@ _ADVICE: dict[str, tuple[Advice, str]] = {
     "quota_kept": ("change", "submit it as elastic or auto, or wait until that task has started"),
     "elastic_cap": ("wait", "the cap frees as elastic tasks of the business or the user end"),
     "cap_kept": ("wait", ""),
-    "no_host": ("change", "ask fewer cards on one host, or name more GPU types"),
+    "too_large": ("change", "ask fewer cards on one host, or name more GPU types"),
+    "no_host": ("ask", "ask operators when these hosts come back, or name more GPU types"),
     "no_container": ("ask", "ask operators for a container engine on more hosts, or name more GPU types"),
     "no_process": ("change", "name a container image"),
     "no_ceph": ("ask", "ask operators for a ceph client on more hosts, or name more GPU types"),

@@ -181,6 +181,7 @@ class Snapshot:
     high_unlimited: bool = False  # no quotas were given at all (simulator)
     type_names: Mapping[int, str] = field(default_factory=dict)  # for the sentences of reasons
     host_names: Mapping[int, str] = field(default_factory=dict)
+    host_remarks: Mapping[int, str] = field(default_factory=dict)  # what operators say of hosts they took out
     business_names: Mapping[int, str] = field(default_factory=dict)
 
 

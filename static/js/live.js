@@ -74,7 +74,12 @@
   }
 
   function heard(changed, spreadMs) {
-    for (const kind of new Set(changed.map((topic) => topic.split(".")[0]))) tell(kind, spreadMs);
+    const kinds = {};
+    for (const topic of changed) {
+      const [kind] = topic.split(".");
+      kinds[kind] = Math.max(kinds[kind] || 0, spreadMs[topic] || 0);
+    }
+    for (const kind in kinds) tell(kind, kinds[kind]);
   }
 
   function expectNews() {
@@ -105,7 +110,7 @@
       tries = 0;
       show();
       const message = JSON.parse(event.data);
-      heard(message.changed, message.spread_ms || 0);
+      heard(message.changed, message.spread_ms);
     });
     opened.addEventListener("close", () => {
       if (socket === opened) again();
@@ -146,7 +151,7 @@
   function poll() {
     const wait = (live ? LIVE_POLL_MS : POLL_MS) * (0.8 + 0.4 * Math.random());
     setTimeout(() => {
-      heard([...topics(), "pulse"], 0); // of the scheduler's pulse no socket speaks
+      heard([...topics(), "pulse"], {}); // of the scheduler's pulse no socket speaks
       poll();
     }, wait);
   }

@@ -38,6 +38,23 @@
   setInterval(tick, 5000);
   document.addEventListener("htmx:afterSwap", tick);
 
+  // What lasts goes on from what the server said, by the time that passed since: clocks of browsers may be wrong.
+  const begun = new WeakMap();
+
+  function goOn() {
+    for (const element of document.querySelectorAll("[data-lasts]")) {
+      const { lasts } = element.dataset;
+      if (begun.get(element)?.lasts !== lasts) begun.set(element, { lasts, at: performance.now() });
+      const seconds = Math.round(Number(lasts) + (performance.now() - begun.get(element).at) / 1000);
+      const two = (number) => String(number).padStart(2, "0");
+      const shown = `${Math.floor(seconds / 3600)}:${two(Math.floor(seconds / 60) % 60)}:${two(seconds % 60)}`;
+      if (element.textContent !== shown) element.textContent = shown;
+    }
+  }
+
+  goOn();
+  setInterval(goOn, 1000);
+
   document.addEventListener("submit", (event) => {
     const form = event.target;
     const question = form.dataset.confirm;

@@ -7,16 +7,17 @@
   const said = document.getElementById("said");
   const unreachable = document.getElementById("unreachable");
   const loggedOut = document.getElementById("logged-out");
+  const unsent = document.getElementById("unsent");
   const WAIT_MS = 400; // after the last key
   const AGAIN_MS = 60000; // what is free changes without anybody typing here …
   const LEFT_MS = 600000; // … but a form that was left so long asks no more
-  const TRUSTED_MS = 90000; // an answer this old does not say that the session is still there
+  const THERE_MS = 10000; // a platform that takes longer to say that it is there is not there
 
   let timer = 0;
   let touched = Date.now();
   let side = "ask"; // which of both was changed last: the form asks, the JSON fills it
-  let heard = Date.now(); // when the platform last answered
-  let pressed = null; // the button that waits until it does
+  let asking = false; // whether the platform is there, before the form is sent
+  let sending = false;
   let broken = !document.getElementById("json-faults").hidden;
 
   // A request that was superseded is no fault: htmx would write one to the console for each.
@@ -150,9 +151,6 @@
     const { elt } = requestConfig; // the event itself comes from what is left of the page around it
     if (!successful) return;
     unreachable.hidden = loggedOut.hidden = true;
-    heard = Date.now();
-    if (pressed) form.requestSubmit(pressed);
-    pressed = null;
     if (elt.classList.contains("way")) {
       broken = false;
       document.getElementById("verdict").focus();
@@ -169,7 +167,6 @@
   });
   for (const failure of ["htmx:sendError", "htmx:responseError", "htmx:timeout"]) {
     form.addEventListener(failure, ({ detail }) => {
-      pressed = null;
       if (detail.xhr.status !== 401) unreachable.hidden = false;
     });
   }
@@ -181,14 +178,32 @@
     if (!document.hidden && !loggedOut.hidden) changed(side); // perhaps it was the login that somebody comes back from
   });
 
-  // A form that is sent after the session ended would be lost on the way to the login.
-  form.addEventListener("submit", (event) => {
-    if (loggedOut.hidden && Date.now() - heard < TRUSTED_MS) return;
+  // A form that is sent while the platform is away, or after the session ended, would be lost: it is asked first.
+  form.addEventListener("submit", async (event) => {
+    if (sending) {
+      sending = false;
+      return;
+    }
     event.preventDefault();
-    pressed = event.submitter;
-    send();
-    loggedOut.scrollIntoView({ block: "nearest" });
+    if (asking) return;
+    asking = true;
+    const isThere = await asks();
+    asking = false;
+    if (!isThere) return;
+    sending = true;
+    form.requestSubmit(event.submitter);
   });
+
+  async function asks() {
+    const status = await fetch(form.dataset.there, {
+      headers: { "HX-Request": "true" },
+      signal: AbortSignal.timeout(THERE_MS),
+    }).then((answer) => answer.status, () => 0);
+    loggedOut.hidden = status !== 401;
+    unsent.hidden = status === 200 || status === 401;
+    for (const word of [loggedOut, unsent]) if (!word.hidden) word.scrollIntoView({ block: "nearest" });
+    return status === 200;
+  }
 
   // A link to a field opens the part of the form that it stands in.
   document.addEventListener("click", (event) => {

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from django.test import Client
 
-from jobs import many, pages
+from jobs import many, matching, pages
 from jobs.models import Claim, Task, TaskEvent
 from jobs.portal import bulk
 from jobs.states import State
@@ -150,7 +150,7 @@ def test_an_order_of_waiting_tasks_means_only_those(world: World, ann: Client) -
 def test_more_than_one_action_takes_are_said_to_be_more(
     world: World, ann: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(bulk, "MOST", 2)
+    monkeypatch.setattr(many, "MOST", 2)
     tasks = [world.task() for _number in range(3)]
     question = ask(ann, "hold", everything=True)
     assert "the newest 2 are taken" in question.content.decode()
@@ -161,7 +161,7 @@ def test_more_than_one_action_takes_are_said_to_be_more(
 def test_where_there_was_no_time_to_look_at_all_it_is_said_how_far_it_came(
     world: World, ann: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(bulk, "LOOK_S", 0.0)
+    monkeypatch.setattr(matching, "LOOK_S", 0.0)
     monkeypatch.setattr(pages, "LOOKED_AT", 2)
     monkeypatch.setattr(pages, "SCATTERED", 2)
     monkeypatch.setattr(pages, "FEW", 1)
@@ -178,7 +178,7 @@ def test_where_there_was_no_time_to_look_at_all_it_is_said_how_far_it_came(
 def test_of_what_goes_one_by_one_fewer_are_taken_at_once(
     world: World, ann: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(bulk, "MOST_ALONE", 2)
+    monkeypatch.setattr(many, "MOST_ALONE", 2)
     for _number in range(3):
         world.task(state="failed")
     question = ask(ann, "retry", everything=True)

@@ -7,8 +7,8 @@ import pytest
 from django.conf import settings
 
 from jobs import endings
+from jobs import task_events as events
 from jobs.engine.reconcile import LOST_CODES
-from jobs.portal import events
 from jobs.states import State
 
 

@@ -3,15 +3,16 @@
 from datetime import UTC, datetime, timedelta
 
 import pytest
+from django.contrib.auth.models import User
 from django.test import Client
 from pytest_django import DjangoAssertNumQueries
 
-from cluster import samples
+from cluster import fresh, samples
 from cluster.models import Host
 from jobs.models import Claim, Template
 from jobs.portal import free_cards
-from quotas.models import Quota
-from tests.portal.conftest import run
+from quotas.models import PlatformRole, Quota
+from tests.portal.conftest import Login, run
 from tests.world import World
 
 
@@ -61,7 +62,9 @@ def test_a_quota_of_the_region_caps_what_is_left_in_it(world: World, ann: Client
         business=world.business("ads"), gpu_type=world.gpu_type(), region=world.region("SZ"), cards=4
     )
     world.host("elsewhere", region="BJ")
-    tiles = {region.name: region.tiles[0] for region in free_cards.by_region(world.user("ann"))}
+    tiles = {
+        region.name: region.tiles[0] for region in free_cards.by_region(free_cards.kind_of(world.user("ann")))
+    }
     assert [(name, tile.quotas[0].left) for name, tile in tiles.items()] == [("BJ", 16), ("SZ", 4)]
 
 
@@ -97,8 +100,41 @@ def test_the_exact_number_of_free_cards_stays_unsaid(world: World, ann: Client) 
     world.host("h2", 5)
     world.host("h3", 6)
     cards = text(ann, "/?part=cards", **{"HX-Request": "true"})
-    assert ">17–32<" in cards
+    assert ">17–19<" in cards, "there are no more than 19"
     assert ">19<" not in cards
+
+
+def test_a_range_ends_at_what_there_is(world: World, ann: Client) -> None:
+    assert ">8<" in text(ann), "eight cards are no 8–16"
+    world.host("h2", 5)
+    fresh.forget_all()
+    assert ">8–13<" in text(ann)
+
+
+def test_whoever_belongs_to_no_business_is_told_so_and_whom_to_ask(world: World, login: Login) -> None:
+    world.business("ads", P40=16)
+    User.objects.create(
+        username="root", is_superuser=True, first_name="Rita", last_name="Root", email="r@x.io"
+    )
+    User.objects.create(username="gone", is_superuser=True, is_active=False)
+    PlatformRole.objects.create(user=world.user("opal"), role="operator")
+    new = login(world.user("newcomer"))
+    for address in ("/", "/tasks/new/", "/tasks/new/?gpu_type=P40"):
+        page = text(new, address)
+        assert "You belong to no business yet" in page
+        assert "<bdi>opal</bdi>, <bdi>Rita Root &lt;r@x.io&gt;</bdi>" in page
+        assert "gone" not in page
+    assert 'id="config"' not in text(new, "/tasks/new/"), "a form that could never be submitted"
+    new.post("/i18n/setlang/", {"language": "zh-hans"})
+    assert "您还不属于任何业务" in text(new, "/tasks/new/")
+    world.user("newcomer", "ads")
+    assert "no-business" not in text(new) + text(new, "/tasks/new/")
+
+
+def test_an_operator_before_the_first_business_is_led_to_adding_one(world: World, login: Login) -> None:
+    page = text(login(world.operator()), "/tasks/new/")
+    assert "There is no business yet" in page
+    assert 'href="/admin/quotas/business/add/"' in page
 
 
 def test_a_type_of_which_none_is_free_says_so(world: World, ann: Client) -> None:
@@ -184,7 +220,7 @@ def test_the_first_page_takes_as_many_queries_for_many_as_for_few(
     for number in range(tasks):
         world.host(f"more{number}", region=f"R{number}")
         world.task(task_flag=f"t{number}")
-    with django_assert_num_queries(15):  # two of them say when the scheduler last looked: it never did here
+    with django_assert_num_queries(16):  # two of them say when the scheduler last looked: it never did here
         ann.get("/")
     with django_assert_num_queries(6):
         ann.get("/?part=cards", headers={"HX-Request": "true"})

@@ -53,6 +53,18 @@ def test_a_waiting_task_says_why(world: World, ann: Client) -> None:
     assert "14" in ann.get("/tasks/").context["page"].rows[0].reason
 
 
+def test_a_running_task_says_for_how_long_and_no_other_does(world: World, ann: Client) -> None:
+    runs, over = world.task(task_flag="runs"), world.task(task_flag="over", state="succeeded")
+    run(runs, world.host("h1"))
+    run(over, outcome="succeeded")
+    world.task(task_flag="waits")
+    shown = {row.flag: row.runs and row.runs.shown[:-1] for row in ann.get("/tasks/").context["page"].rows}
+    assert shown == {"runs": "0:04:0", "over": None, "waits": None}
+    ann.post("/i18n/setlang/", {"language": "zh-hans"})
+    for address in ("/", "/tasks/"):
+        assert '已运行 <span class="lasts" data-lasts="24' in ann.get(address).content.decode()
+
+
 def test_a_reason_of_another_version_is_shown_as_it_is(world: World, ann: Client) -> None:
     world.task(reason_code="no_cards", reason_args={"odd": 1})
     world.task(reason_code="of_the_future")

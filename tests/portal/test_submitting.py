@@ -303,7 +303,7 @@ def test_asking_says_when_it_would_start(world: World, ann: Client) -> None:
     said = " ".join(answer.content.decode().split())
     assert "Queues at 1 of 1" in said
     assert "Estimated start: <time" in said
-    assert "from the time limits of tasks before it (1)" in said
+    assert "if tasks before it run until their time limits (1 of them)" in said
 
 
 def test_what_is_missing_is_no_fault_yet_and_the_cards_are_looked_for_all_the_same(ann: Client) -> None:

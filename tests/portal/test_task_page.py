@@ -11,7 +11,7 @@ from pytest_django import DjangoAssertNumQueries
 
 from cluster import logs
 from cluster.models import Host, Instance
-from jobs.engine import forecasts, hosts_for
+from jobs.engine import forecasts, hosts_for, passes
 from jobs.models import Task
 from jobs.portal import log_page
 from jobs.portal.history import ranges
@@ -46,7 +46,7 @@ def test_a_waiting_task_shows_when_it_starts_and_what_that_stands_on(world: Worl
     forecasts.run()
     starts = timezone.localtime(timezone.now() + timedelta(minutes=55))
     page = text(ann, task)
-    assert "from the time limits of tasks before it (1)" in page
+    assert "if tasks before it run until their time limits (1 of them)" in page
     assert f"{starts:%Y-%m-%d %H}" in page.split("Estimated start")[1][:120]
 
 
@@ -55,10 +55,10 @@ def test_a_start_that_nobody_can_know_is_said_to_be_unknown(world: World, ann: C
     run(runner, world.host("h1"))
     task = world.task(cards=8)
     forecasts.run()
-    said = f"Estimated start: unknown: how long task {runner.pk} runs is not known"
+    said = f"Estimated start: unknown: task {runner.pk} before it has no time limit, and too few"
     assert said in text(ann, task)
     ann.post("/i18n/setlang/", {"language": "zh-hans"})
-    assert f"预计启动： 未知：任务 {runner.pk} 要运行多久尚不清楚" in text(ann, task)
+    assert f"预计启动： 未知：排在前面的任务 {runner.pk} 没有时限" in text(ann, task)
 
 
 def test_attempts_show_their_hosts_cards_and_end(world: World, ann: Client) -> None:
@@ -258,11 +258,24 @@ def test_the_page_takes_as_many_queries_for_a_long_past_as_for_a_short_one(
 
 
 def test_a_blocker_is_tagged_with_what_can_be_done_about_it(world: World, ann: Client) -> None:
-    numbers = {"host_num": 1, "per_host": 8, "types": "P40", "hosts": 0}
-    for code, tag in (("leaving", "wait"), ("no_host", "change it"), ("no_container", "ask operators")):
+    numbers = {"host_num": 1, "per_host": 8, "types": "P40", "hosts": 0, "out": 1}
+    tags = {"leaving": "wait", "too_large": "change it", "no_host": "ask operators"}
+    for code, tag in tags.items():
         args = {"cards": 8, "missing": 8} if code == "leaving" else numbers
         page = text(ann, world.task(cards=8, reason_code=code, reason_args=args))
         assert f'-lt">{tag}</span> <span class="fw-medium reason' in page
+
+
+def test_what_operators_say_of_hosts_they_took_out_is_told_in_both_languages(
+    world: World, ann: Client
+) -> None:
+    world.host("h1")
+    Host.objects.update(state="cordoned", state_reason="new fans on Friday")
+    task = world.task(cards=8)
+    passes.run()
+    assert "1 more that are large enough take no starts; operators say: new fans on Friday" in text(ann, task)
+    ann.post("/i18n/setlang/", {"language": "zh-hans"})
+    assert "另有 1 台够大的母机不接新任务；运维说明：new fans on Friday" in text(ann, task)
 
 
 def test_hosts_are_counted_by_why_they_do_not_take_it(world: World, ann: Client) -> None:
@@ -342,6 +355,11 @@ def test_the_steps_of_a_task_that_runs_have_their_times(world: World, ann: Clien
     page = text(ann, task)
     assert steps_of(page)[2:] == [("done", "Starting"), ("now", "Running"), ("ahead", "Ended")]
     assert "took 0:01:00" in page, "from its cards to all of it running"
+    lasting = re.findall(r'data-lasts="(\d+)">(.*?)<', page)
+    assert [seconds[:-1] for seconds, _shown in lasting] == ["24", "30"], (
+        "since it ran, and since it has cards"
+    )
+    assert [shown[:-1] for _seconds, shown in lasting] == ["0:04:0", "0:05:0"]
     assert f"{timezone.localtime(attempt.running_at):%m-%d %H:%M:%S}</time>" in page.split("Ended</span>")[0]
 
 

@@ -9,11 +9,12 @@ from tests.portal.conftest import Login
 from tests.portal.test_submitting import GOOD
 from tests.world import World
 
+AS_NIGHT = {"do": "template", "save_name": "night", "save_for": "me", "save_says": "until dawn"}
+
 
 def save(browser: Client, **fields: str) -> Template | None:
     """Save the good form as a template with `fields` over it; return it, None where it was refused."""
-    said = {"do": "template", "save_name": "night", "save_for": "me", "save_says": "until dawn"}
-    answer = browser.post("/tasks/new/", GOOD | said | fields)
+    answer = browser.post("/tasks/new/", GOOD | AS_NIGHT | fields)
     assert answer.status_code == 200
     return None if answer.context["refused"] else Template.objects.latest("pk")
 
@@ -114,12 +115,22 @@ def test_a_member_cannot_offer_one_to_everybody_and_an_operator_can(ann: Client,
     assert names(ann) == ["night"]
 
 
-def test_saving_once_more_under_the_same_name_changes_it(ann: Client) -> None:
-    save(ann)
-    save(ann, start_cmd="another")
-    assert Template.objects.get().config["start_cmd"] == "another"
-    save(ann, save_for="of:ads")
-    assert Template.objects.count() == 2  # for other people it is another one
+def test_saving_another_under_a_name_that_is_there_overwrites_nothing(ann: Client, colleague: Client) -> None:
+    first = save(ann)
+    assert first is not None
+    refused = ann.post("/tasks/new/", GOOD | AS_NIGHT | {"start_cmd": "another"})
+    assert Template.objects.get().config["start_cmd"] == "python train.py"
+    assert "There is a template of this name: choose another name" in refused.content.decode()
+    assert refused.context["form"]["start_cmd"].value() == "another"
+    assert save(ann, save_for="of:ads"), "for other people it is another one"
+    assert save(colleague, save_for="of:ads") is None, "and theirs has one of this name then"
+    assert save(colleague), "what is for somebody else alone takes no name away"
+    day = save(ann, save_name="day")
+    assert day is not None
+    assert save(ann, do="template-over", template=str(day.pk)) is None, "nor may a change take it"
+    assert save(ann, do="template-over", template=str(first.pk), save_says="till noon")
+    ann.post("/i18n/setlang/", {"language": "zh-hans"})
+    assert "已有同名模板" in ann.post("/tasks/new/", GOOD | AS_NIGHT).content.decode()
 
 
 def test_an_opened_template_is_changed_with_its_name_and_readers(ann: Client, colleague: Client) -> None:

@@ -3,6 +3,7 @@
 import pytest
 from django.test import Client
 
+from jobs import kept_views
 from jobs.models import SavedView
 from jobs.portal import views
 from tests.world import World
@@ -67,7 +68,7 @@ def test_a_view_without_a_name_or_filters_is_refused_with_what_would_do(
 
 
 def test_so_many_views_are_enough(ann: Client, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(views, "MOST", 1)
+    monkeypatch.setattr(kept_views, "MOST", 1)
     save(ann, "one", "state=open")
     assert "you have 1 views" in save(ann, "two", "state=open")
     assert "is saved" in save(ann, "one", "state=over")

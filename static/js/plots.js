@@ -1,0 +1,102 @@
+// Draws each figure.plot from the table inside it, so that both always say the same.
+//
+// A row's data-at is its place: seconds since the epoch, or with data-elapsed seconds from a beginning. A column whose
+// head has a data-line is drawn in the colour of that number.
+(() => {
+  const HEIGHT = 200;
+  const FONT = "11px system-ui, sans-serif";
+  const COLOURS = { 1: "--taiji-use", 2: "--taiji-memory", 3: "--tblr-secondary" };
+  const plots = new Map(); // figure → its plot
+
+  const colour = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
+  const numbers = new Intl.NumberFormat(document.documentElement.lang, { maximumFractionDigits: 1 });
+
+  function value(cell) {
+    const found = Number.parseFloat(cell.dataset.value ?? cell.textContent.trim());
+    return Number.isNaN(found) ? null : found;
+  }
+
+  function read(figure) {
+    const table = figure.querySelector("table");
+    const heads = [...table.tHead.rows[0].cells];
+    const columns = heads.flatMap((head, place) => (head.dataset.line ? [{ place, head }] : []));
+    const rows = [...table.tBodies[0].rows];
+    const at = rows.map((row) => Number(row.dataset.at));
+    return { columns, data: [at, ...columns.map(({ place }) => rows.map((row) => value(row.cells[place])))] };
+  }
+
+  function elapsed(seconds) {
+    const minutes = Math.round(seconds / 60);
+    return `${Math.floor(minutes / 60)}:${String(minutes % 60).padStart(2, "0")}`;
+  }
+
+  function times(figure) {
+    if ("elapsed" in figure.dataset) return (_plot, ticks) => ticks.map(elapsed);
+    const clock = new Intl.DateTimeFormat("en-GB", {
+      timeZone: figure.dataset.zone, hourCycle: "h23", hour: "2-digit", minute: "2-digit",
+    });
+    return (_plot, ticks) => ticks.map((tick) => clock.format(tick * 1000));
+  }
+
+  function series(kind, { head }, index, of) {
+    const stroke = colour(COLOURS[head.dataset.line]);
+    const line = { label: head.textContent.trim(), stroke, width: 1.5, spanGaps: false, points: { show: false } };
+    if (kind !== "bars") return "filled" in head.dataset ? { ...line, fill: `${stroke}66` } : line;
+    // Bars of one place stand beside each other.
+    const paths = uPlot.paths.bars({ size: [0.8 / of, 24], align: index * 2 < of - 1 ? -1 : 1 });
+    return { ...line, fill: stroke, paths: of === 1 ? uPlot.paths.bars({ size: [0.8, 24] }) : paths };
+  }
+
+  // Half a bar more at either end.
+  function ends(figure, [at]) {
+    const step = figure.dataset.kind === "bars" && at.length > 1 ? at[1] - at[0] : 0;
+    return [at[0] - step / 2, at[at.length - 1] + step / 2];
+  }
+
+  function top(figure, most) {
+    return Math.max(most ?? 0, Number(figure.dataset.top ?? 0)) * 1.05 || 1;
+  }
+
+  function options(figure, columns, data, width) {
+    const { color: ink, borderTopColor: grid } = getComputedStyle(figure.closest(".card"));
+    const axis = { stroke: ink, grid: { stroke: grid, width: 1 }, ticks: { stroke: grid, width: 1 }, font: FONT };
+    const unit = figure.dataset.unit ? ` ${figure.dataset.unit}` : "";
+    const values = (_plot, ticks) => ticks.map((tick) => `${numbers.format(tick)}${unit}`);
+    return {
+      width,
+      height: HEIGHT,
+      tzDate: (seconds) => uPlot.tzDate(new Date(seconds * 1000), figure.dataset.zone || "UTC"),
+      scales: { x: { time: !("elapsed" in figure.dataset), range: ends(figure, data) }, y: { range: (_plot, _low, most) => [0, top(figure, most)] } },
+      axes: [{ ...axis, values: times(figure), space: 60 }, { ...axis, size: 66, values }],
+      series: [{}, ...columns.map((column, index) => series(figure.dataset.kind, column, index, columns.length))],
+      legend: { show: false },
+      cursor: { show: false },
+    };
+  }
+
+  function draw(figure) {
+    const canvas = figure.querySelector(".plot-canvas");
+    plots.get(figure)?.destroy();
+    const { columns, data } = read(figure);
+    if (canvas.clientWidth) plots.set(figure, new uPlot(options(figure, columns, data, canvas.clientWidth), data, canvas));
+  }
+
+  function drawAll() {
+    for (const figure of plots.keys()) if (!figure.isConnected) plots.delete(figure);
+    document.querySelectorAll("figure.plot").forEach(draw);
+  }
+
+  drawAll();
+  document.addEventListener("htmx:afterSettle", () => {
+    for (const figure of document.querySelectorAll("figure.plot")) {
+      if (!figure.querySelector(".plot-canvas").children.length) draw(figure);
+    }
+  });
+  new MutationObserver(drawAll).observe(document.documentElement, { attributeFilter: ["data-bs-theme"] });
+  let width = document.body.clientWidth;
+  new ResizeObserver(() => {
+    if (document.body.clientWidth === width) return;
+    width = document.body.clientWidth;
+    drawAll();
+  }).observe(document.body);
+})();

@@ -1,0 +1,227 @@
+"""The short way to the free cards: who is answered on it, with what, and until when."""
+
+import re
+import time
+from collections.abc import Awaitable, Callable
+from itertools import pairwise
+from typing import Any
+
+import pytest
+from asgiref.sync import async_to_sync, sync_to_async
+from django.contrib.auth.models import User
+from django.test import Client
+
+from cluster import hints, hub
+from cluster.inventory import FreeCards
+from cluster.models import Host
+from jobs.portal import crowd, free_cards
+from quotas.models import Member
+from tests.world import World
+
+LEFT = re.compile(r"(\d+) of (\d+) left")
+DJANGO = "Django's way"
+
+
+class Short:
+    """The short way before a Django that only says that it was asked."""
+
+    def __init__(self) -> None:
+        self._application = crowd.before(self._django)
+
+    async def _django(self, _scope: Any, _receive: Any, send: Any) -> None:
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+        await send({"type": "http.response.body", "body": DJANGO.encode()})
+
+    async def get(self, session: str, *, language: str = "en", **changes: Any) -> str:
+        """Return what a page with this session is answered."""
+        cookies = f"sessionid={session}; django_language={language}"
+        headers = [(b"cookie", cookies.encode()), (b"hx-request", b"true")]
+        scope = {
+            "type": "http",
+            "method": "GET",
+            "path": "/",
+            "query_string": b"part=cards",
+            "headers": headers,
+        }
+        parts: list[dict[str, Any]] = []
+
+        async def send(message: dict[str, Any]) -> None:
+            parts.append(message)
+
+        async def receive() -> dict[str, Any]:
+            raise AssertionError("nothing is read")
+
+        await self._application(scope | changes, receive, send)
+        self.headers = {name.decode(): value.decode() for name, value in parts[0]["headers"]}
+        return " ".join(b"".join(part.get("body", b"") for part in parts[1:]).decode().split())
+
+
+def told(kind: free_cards.Kind, session: str = "s") -> Callable[[Callable[[Short], Awaitable[None]]], None]:
+    """Run what is given while a page of the session has its socket and news are heard."""
+
+    def run(deed: Callable[[Short], Awaitable[None]]) -> None:
+        async def go() -> None:
+            async with hub.listen("cards") as listener:
+                await listener.changed(3)  # subscribed
+                with crowd.readers.present(session, kind):
+                    await deed(Short())
+
+        async_to_sync(go)()
+
+    return run
+
+
+@pytest.fixture
+def ann(valkey: str) -> User:
+    world = World()
+    world.business("ads", P40=16)
+    world.host("h1")
+    return world.user("ann", "ads")
+
+
+@pytest.mark.django_db(transaction=True)
+def test_what_it_answers_is_what_django_answers(ann: User) -> None:
+    browser = Client()
+    browser.force_login(ann)
+    browser.post("/i18n/setlang/", {"language": "zh-hans"})
+    found = browser.get("/?part=cards", headers={"HX-Request": "true"})
+
+    async def deed(short: Short) -> None:
+        shown = await short.get("s", language="zh-hans")
+        times = re.compile(r"\d\d:\d\d:\d\d|data-since=\"\d+\"| ")
+        assert times.sub("", shown) == times.sub("", " ".join(found.content.decode().split()))
+        assert short.headers["cache-control"] == found["Cache-Control"]
+        assert short.headers["content-language"] == "zh-hans"
+
+    told(free_cards.kind_of(ann))(deed)
+
+
+@pytest.mark.django_db(transaction=True)
+def test_each_reader_sees_his_own_quotas_and_nobody_elses(ann: User) -> None:
+    world = World()
+    world.business("speech", P40=5)
+    oz, root = world.user("oz", "speech"), world.operator()
+    kinds = {name: free_cards.kind_of(user) for name, user in (("ann", ann), ("oz", oz), ("root", root))}
+
+    async def deed(short: Short) -> None:
+        with crowd.readers.present("ann", kinds["ann"]), crowd.readers.present("root", kinds["root"]):
+            mine, theirs, all_ = [await short.get(name) for name in ("ann", "s", "root")]
+        assert (LEFT.findall(mine), LEFT.findall(theirs), LEFT.findall(all_)) == (
+            [("16", "16")],
+            [("5", "5")],
+            [],
+        )
+        assert "speech" not in mine
+        assert "ads" not in theirs
+
+    told(kinds["oz"])(deed)
+
+
+@pytest.mark.django_db(transaction=True)
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"method": "POST"},
+        {"path": "/tasks/"},
+        {"query_string": b"part=mine"},
+        {"headers": [(b"cookie", b"sessionid=s")]},
+        {"headers": [(b"cookie", b"sessionid=other"), (b"hx-request", b"true")]},
+        {"headers": [(b"cookie", b"sessionid="), (b"hx-request", b"true")]},
+        {"headers": [(b"hx-request", b"true")]},
+    ],
+    ids=["post", "page", "part", "no htmx", "unknown", "empty", "nobody"],
+)
+def test_everything_else_goes_djangos_way(ann: User, changes: dict[str, Any]) -> None:
+    async def deed(short: Short) -> None:
+        assert await short.get("s", **changes) == DJANGO
+
+    told(free_cards.kind_of(ann))(deed)
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_session_is_answered_while_one_of_its_sockets_is_open_and_no_longer(ann: User) -> None:
+    kind = free_cards.kind_of(ann)
+
+    async def deed(short: Short) -> None:
+        with crowd.readers.present("two", kind):
+            with crowd.readers.present("two", kind):
+                assert await short.get("two") != DJANGO
+            assert await short.get("two") != DJANGO
+        assert await short.get("two") == DJANGO
+
+    told(kind)(deed)
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_socket_without_a_session_lets_nobody_in(ann: User) -> None:
+    kind = free_cards.kind_of(ann)
+
+    async def deed(short: Short) -> None:
+        with crowd.readers.present(None, kind):
+            assert await short.get("") == await short.get("None") == DJANGO
+
+    told(kind)(deed)
+
+
+@pytest.mark.django_db(transaction=True)
+def test_in_a_storm_of_changes_it_is_made_a_few_times_a_second(
+    ann: User, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made: list[float] = []
+    now = free_cards.now
+
+    def counted() -> list[FreeCards]:
+        made.append(time.monotonic())
+        return now()
+
+    monkeypatch.setattr(free_cards, "now", counted)
+
+    async def deed(short: Short) -> None:
+        async with hub.listen("cards") as listener:
+            for _ in range(20):
+                await sync_to_async(hints.publish)("cards")
+                await listener.changed(3)
+                await short.get("s")
+        assert all(later - earlier > 0.9 * crowd.CALM_S for earlier, later in pairwise(made))
+
+    told(free_cards.kind_of(ann))(deed)
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_change_that_was_heard_is_shown_by_the_next_answer(ann: User) -> None:
+    async def deed(short: Short) -> None:
+        assert ">8<" in await short.get("s")
+        await sync_to_async(Host.objects.update)(state="cordoned")
+        assert ">8<" in await short.get("s"), "it is made once, until something is heard"
+        async with hub.listen("cards") as listener:
+            await sync_to_async(hints.publish)("cards")
+            await listener.changed(3)
+        assert "none is free now" in await short.get("s")
+
+    told(free_cards.kind_of(ann))(deed)
+
+
+@pytest.mark.django_db(transaction=True)
+def test_what_a_reader_may_see_changes_with_his_rights(ann: User) -> None:
+    async def deed(short: Short) -> None:
+        assert LEFT.findall(await short.get("s"))
+        await sync_to_async(Member.objects.all().delete)()
+        crowd.readers.sees("s", await sync_to_async(free_cards.kind_of)(ann))
+        assert not LEFT.findall(await short.get("s"))
+
+    told(free_cards.kind_of(ann))(deed)
+
+
+@pytest.mark.django_db(transaction=True)
+def test_without_news_from_redis_it_is_made_anew_for_each_question(ann: User) -> None:
+    """Where nothing is heard nothing can be known to be the same as before."""
+
+    async def go() -> None:
+        short = Short()
+        with crowd.readers.present("s", kind):
+            assert ">8<" in await short.get("s")
+            await sync_to_async(Host.objects.update)(state="cordoned")
+            assert "none is free now" in await short.get("s")
+
+    kind = free_cards.kind_of(ann)
+    async_to_sync(go)()
