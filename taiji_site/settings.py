@@ -22,10 +22,11 @@ JOIN_TOKEN = env.text("TAIJI_JOIN_TOKEN", _secrets.get("join_token", ""))
 DEBUG = env.flag("TAIJI_DEBUG", False)
 # The agents and script/up of this machine come by the loopback, under whatever name the people come.
 ALLOWED_HOSTS = [*env.names("TAIJI_ALLOWED_HOSTS", "*"), "127.0.0.1", "[::1]"]
+TRUSTED_PROXIES = env.networks("TAIJI_TRUSTED_PROXIES", "")  # whose X-Forwarded-For is believed
 CSRF_TRUSTED_ORIGINS = env.names("TAIJI_TRUSTED_ORIGINS", "")
 
 INSTALLED_APPS = [
-    "django.contrib.admin",
+    "taiji_site.apps.OperationsConfig",
     "django.contrib.auth",
     "django.contrib.contenttypes",
     "django.contrib.sessions",
@@ -37,7 +38,9 @@ INSTALLED_APPS = [
     "django_htmx",
     "drf_spectacular",
     "drf_spectacular_sidecar",
+    "import_export",
     "rest_framework",
+    "simple_history",
     "template_partials",
     "cluster",
     "quotas",
@@ -46,9 +49,10 @@ INSTALLED_APPS = [
 ]
 
 MIDDLEWARE = [
+    "quotas.origin.middleware",
     "django.middleware.security.SecurityMiddleware",
     "csp.middleware.CSPMiddleware",
-    "servestatic.middleware.ServeStaticMiddleware",
+    "taiji_site.static_files.serve",
     "django.contrib.sessions.middleware.SessionMiddleware",
     "django.middleware.locale.LocaleMiddleware",
     "django.middleware.common.CommonMiddleware",
@@ -57,6 +61,8 @@ MIDDLEWARE = [
     "django.contrib.messages.middleware.MessageMiddleware",
     "django.middleware.clickjacking.XFrameOptionsMiddleware",
     "django_htmx.middleware.HtmxMiddleware",
+    "jobs.api.limits.headers",
+    "simple_history.middleware.HistoryRequestMiddleware",
 ]
 
 ROOT_URLCONF = "taiji_site.urls"
@@ -74,6 +80,7 @@ TEMPLATES = [
                 "django.contrib.messages.context_processors.messages",
                 "django.template.context_processors.i18n",
                 "taiji_site.context.scheduler",
+                "taiji_site.context.roles",
             ],
             "builtins": ["django.templatetags.i18n"],
         },
@@ -87,9 +94,9 @@ SQLITE_OPTIONS = {
     "timeout": 20,
     "init_command": "PRAGMA journal_mode=WAL; PRAGMA synchronous=NORMAL; PRAGMA foreign_keys=ON;",
 }
-# PostgreSQL: four threads of the web process keep a connection each (cluster/threads.py), so a pool of the usual
-# four would leave none for pages.
-POOL = {"min_size": 1, "max_size": 20}
+# PostgreSQL: threads of the web process keep a connection each (cluster/threads.py four, jobs/api/lane.py six), so a
+# pool of the usual four would leave none for pages.
+POOL = {"min_size": 1, "max_size": 26}
 _postgres = env.database("DATABASE_URL")
 if _postgres:
     # What the address asks for, such as sslmode, holds.
@@ -158,10 +165,35 @@ CELERY_BEAT_SCHEDULE = {
         "schedule": crontab(minute="31"),
         "options": {"expires": 3000},
     },
+    "what-ifs": {
+        "task": "jobs.answer_what_ifs",
+        "schedule": 5.0,
+        "options": {"expires": 5},
+    },
+    "old-pass-minutes": {
+        "task": "jobs.remove_old_pass_minutes",
+        "schedule": crontab(minute="43"),
+        "options": {"expires": 3000},
+    },
+    "old-what-ifs": {
+        "task": "jobs.remove_old_what_ifs",
+        "schedule": crontab(minute="47"),
+        "options": {"expires": 3000},
+    },
     "uploads": {
         "task": "jobs.collect_uploads",
         "schedule": crontab(minute=17),  # once an hour
         "options": {"expires": 600},
+    },
+    "day-use": {
+        "task": "jobs.sum_up_use",
+        "schedule": crontab(minute="41"),
+        "options": {"expires": 3000},
+    },
+    "kept-answers": {
+        "task": "jobs.forget_answers",
+        "schedule": crontab(minute="37"),
+        "options": {"expires": 3000},
     },
     "free-cards": {
         "task": "jobs.sample_free_cards",
@@ -180,6 +212,21 @@ PASS_TASK = "jobs.run_pass"
 CELERY_WORKER_CONCURRENCY = len(CELERY_BEAT_SCHEDULE) - 1 + 2
 CELERY_WORKER_PREFETCH_MULTIPLIER = 1  # a killed worker takes what it fetched with it
 
+# The company's identity provider (quotas/oidc.py); the names that begin with OIDC_RP are the library's.
+OIDC_ISSUER = env.address("TAIJI_OIDC_ISSUER")
+OIDC_RP_CLIENT_ID = env.text("TAIJI_OIDC_CLIENT_ID", "")
+OIDC_RP_CLIENT_SECRET = env.text("TAIJI_OIDC_CLIENT_SECRET", "")
+OIDC_RP_SCOPES = env.text("TAIJI_OIDC_SCOPES", "openid profile email")
+OIDC_RP_SIGN_ALGO = env.choice("TAIJI_OIDC_ALGORITHM", ("RS256", "ES256"))
+OIDC_GROUPS_CLAIM = env.text("TAIJI_OIDC_GROUPS", "groups")
+OIDC_NAME = env.text("TAIJI_OIDC_NAME", "OpenID Connect")
+OIDC_TIMEOUT = 10  # seconds
+OIDC_USE_PKCE = True
+OIDC_STORE_ID_TOKEN = True  # in the session: the provider wants it at the logout
+AUTHENTICATION_BACKENDS = [
+    "quotas.backend.RoleBackend",
+    *(["quotas.oidc.ProviderBackend"] if OIDC_ISSUER else []),
+]
 AUTH_PASSWORD_VALIDATORS = [
     {"NAME": "django.contrib.auth.password_validation.UserAttributeSimilarityValidator"},
     {"NAME": "django.contrib.auth.password_validation.MinimumLengthValidator"},
@@ -190,12 +237,23 @@ LOGIN_URL = "login"
 LOGIN_REDIRECT_URL = "home"
 LOGOUT_REDIRECT_URL = "login"
 
+# Who changed quotas, policy and the like, and why (cluster/kept_admin.py); tables in and out (quotas/exchange.py).
+SIMPLE_HISTORY_HISTORY_CHANGE_REASON_USE_TEXT_FIELD = True
+IMPORT_EXPORT_IMPORT_PERMISSION_CODE = "change"
+IMPORT_EXPORT_EXPORT_PERMISSION_CODE = "view"
+IMPORT_EXPORT_ESCAPE_FORMULAE_ON_EXPORT = True
+
+API_RATE = env.number("TAIJI_API_RATE", 30_000, 0, 10**9)  # calls of a token per minute; 0: no limit
 REST_FRAMEWORK = {
     "DEFAULT_AUTHENTICATION_CLASSES": [
         "jobs.api.authentication.TokenAuthentication",
         "rest_framework.authentication.SessionAuthentication",
     ],
-    "DEFAULT_PERMISSION_CLASSES": ["rest_framework.permissions.IsAuthenticated"],
+    "DEFAULT_PERMISSION_CLASSES": [
+        "rest_framework.permissions.IsAuthenticated",
+        "jobs.api.authentication.WithinScope",
+    ],
+    "DEFAULT_THROTTLE_CLASSES": ["jobs.api.limits.PerToken"],
     "DEFAULT_RENDERER_CLASSES": ["rest_framework.renderers.JSONRenderer"],
     "DEFAULT_PARSER_CLASSES": ["jobs.api.parsers.DocumentParser"],
     "DEFAULT_SCHEMA_CLASS": "drf_spectacular.openapi.AutoSchema",
@@ -205,7 +263,12 @@ SPECTACULAR_SETTINGS = {
     "TITLE": "Taiji API",
     "VERSION": "1",
     "OAS_VERSION": "3.1.1",
+    "DESCRIPTION": (
+        "Everything the portal can do, for scripts. Errors come in one form and in the language of Accept-Language; "
+        "the same Idempotency-Key gives the same answer for a day; lists are pages: follow `next`."
+    ),
     "SERVE_INCLUDE_SCHEMA": False,
+    "POSTPROCESSING_HOOKS": ["jobs.api.schema.complete"],
     "SWAGGER_UI_DIST": "SIDECAR",
     "SWAGGER_UI_FAVICON_HREF": "SIDECAR",
 }
@@ -216,17 +279,29 @@ CONTENT_SECURITY_POLICY = {
         "img-src": [SELF, "data:"],  # Tabler's icons are data: images of its stylesheet
         "object-src": [NONE],
         "base-uri": [SELF],
-        "form-action": [SELF],
+        # The form that logs out leads on to the provider.
+        "form-action": [SELF, *([env.origin(OIDC_ISSUER)] if OIDC_ISSUER else [])],
         "frame-ancestors": [NONE],
     }
 }
 SECURE_REFERRER_POLICY = "same-origin"
 X_FRAME_OPTIONS = "DENY"
+SESSION_ENGINE = "quotas.sessions"
+SESSION_COOKIE_AGE = env.number("TAIJI_SESSION_HOURS", 336, 1, 8784) * 3600
 SESSION_COOKIE_SAMESITE = "Lax"
 SECURE_PROXY_SSL_HEADER = (
     ("HTTP_X_FORWARDED_PROTO", "https") if env.flag("TAIJI_BEHIND_TLS_PROXY", False) else None
 )
 SESSION_COOKIE_SECURE = CSRF_COOKIE_SECURE = SECURE_PROXY_SSL_HEADER is not None
+# Where people come by HTTPS alone: who asks by HTTP is sent there, and browsers remember it for a year. The agents and
+# programs of this machine, and whoever asks whether it is alive, come by the loopback, without a proxy.
+SECURE_SSL_REDIRECT = env.flag("TAIJI_HTTPS_ONLY", False)
+SECURE_REDIRECT_EXEMPT = [r"^api/agent/", r"^healthz/"]
+SECURE_HSTS_SECONDS = 365 * 86400 if SECURE_SSL_REDIRECT else 0
+SILENCED_SYSTEM_CHECKS = [
+    "security.W005",  # other names below ours are not ours to decide about
+    "security.W021",  # nor is the list that browsers are delivered with
+]
 
 LANGUAGE_CODE = "en"
 LANGUAGES = [("en", "English"), ("zh-hans", "简体中文")]

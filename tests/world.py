@@ -7,7 +7,7 @@ from django.utils import timezone
 
 from cluster.models import Card, GpuType, Host, Instance, Region
 from jobs.models import Attempt, Task
-from quotas.models import Business, DefaultGpuType, Member, Quota
+from quotas.models import Business, DefaultGpuType, Member, PlatformRole, Quota
 
 
 class World:
@@ -58,6 +58,12 @@ class World:
     def operator(self, name: str = "root") -> User:
         """Return the operator `name`."""
         return User.objects.get_or_create(username=name, defaults={"is_superuser": True, "is_staff": True})[0]
+
+    def auditor(self, name: str = "audrey") -> User:
+        """Return the auditor `name`."""
+        user = self.user(name)
+        PlatformRole.objects.get_or_create(user=user, defaults={"role": PlatformRole.Role.AUDITOR})
+        return user
 
     def task(
         self, flag: str = "ads", user: str = "ann", *, hosts: int = 1, cards: int = 1, **fields: Any

@@ -192,6 +192,8 @@ def said(code: str, args: Mapping[str, Any]) -> Said:
     shown = {name: _moment(value) if name in TIMES else value for name, value in args.items()}
     advice = Reason(code).advice[1]
     message = _format(_(SENTENCES[code]), shown, code)
+    if remark := args.get("remark"):
+        message = _("%(reason)s; operators say: %(remark)s") % {"reason": message, "remark": remark}
     return Said(code=code, message=message, args=dict(args), advice=_(advice) if advice else "")
 
 

@@ -6,6 +6,7 @@ from contextlib import contextmanager
 from datetime import datetime, timedelta
 
 from django.db import transaction
+from django.db.models import Q
 from django.db.models.expressions import Combinable
 from django.db.models.functions import Now
 
@@ -25,7 +26,7 @@ def take(holder: str, wait_s: float, clock: Callable[[], float] = time.monotonic
     PassLease.objects.get_or_create(pk=1, defaults={"expires_at": Now()})
     until = clock() + wait_s
     while True:
-        free = PassLease.objects.filter(pk=1, expires_at__lte=Now())
+        free = PassLease.objects.filter(_is_free(), pk=1)
         fence = free.values_list("fence", flat=True).first()
         # The number is not read back: who stalls before that would read the one of whoever took over meanwhile.
         if fence is not None and free.filter(Bounded(), fence=fence).update(
@@ -74,6 +75,15 @@ def plan_again_at(fence: int, at: datetime) -> None:
 def let_go(fence: int) -> None:
     """End the lease of a pass that failed."""
     PassLease.objects.filter(pk=1, fence=fence).update(expires_at=Now(), holder="")
+
+
+def _is_free() -> Q:
+    """Say when a lease may be taken: given back, run out, or written before the database's clock was put back.
+
+    Else nobody would plan for as long as that clock was ahead. A holder that is still alive is fenced off.
+    """
+    too_far = Now() + timedelta(seconds=2 * LEASE_S)
+    return Q(holder="") | Q(expires_at__lte=Now()) | Q(expires_at__gt=too_far)
 
 
 def _expiry() -> Combinable:

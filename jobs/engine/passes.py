@@ -13,7 +13,7 @@ from itertools import pairwise
 from django.utils import timezone
 
 from cluster import hints, inventory
-from jobs.engine import changes, lease, past_use, reconcile, snapshot
+from jobs.engine import changes, lease, pass_log, past_use, reconcile, snapshot
 from jobs.engine.apply import apply
 from jobs.scheduling import types
 from jobs.scheduling.decide import collector_paused, decide
@@ -69,7 +69,9 @@ def _run(fence: int) -> Done:
     reconcile_ms = (time.perf_counter() - began) * 1000
     if not _is_due(fence, time.time()):
         return Done(moved=moved, planned=False, reconcile_ms=reconcile_ms)
-    return replace(_plan(fence), moved=moved, reconcile_ms=reconcile_ms)
+    done = replace(_plan(fence), moved=moved, reconcile_ms=reconcile_ms)
+    pass_log.note(time.time(), (time.perf_counter() - began) * 1000, done.starts, done.evictions)
+    return done
 
 
 def _plan(fence: int) -> Done:

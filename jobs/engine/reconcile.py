@@ -30,6 +30,7 @@ LOST_CODES = {  # nobody knows how these ended
     protocol.KEEPER_LOST: "keeper_lost",
     protocol.HOST_RESTARTED: "host_restarted",
     protocol.HOST_LOST: "lost",
+    protocol.POD_LOST: "pod_lost",
 }
 
 

@@ -1,6 +1,5 @@
 """One verb on many tasks of the list: first what would become of them, then what became of them."""
 
-import time
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -16,18 +15,16 @@ from django.utils.translation import ngettext_lazy
 from django.views.decorators.http import require_POST
 
 from cluster import rows
-from jobs import filter_words, many, pages
-from jobs.filters import NEWEST, Filters, number
-from jobs.many import MOST_ALONE, NOT_YOURS, REFUSED, RETRY, TOGETHER, TOO_MANY, WRONG_STATE, Seen
+from jobs import filter_words, kept_views, many
+from jobs.filters import Filters, number
+from jobs.many import MOST, NOT_YOURS, REFUSED, RETRY, TOO_MANY, WRONG_STATE, Seen
+from jobs.matching import AT_ONCE, matching
 from jobs.models import Task
-from jobs.portal import filter_labels, once, views, words
+from jobs.portal import filter_labels, once, words
 from jobs.portal.doors import PortalRequest, page
 from jobs.portal.rows import Status, status
 from jobs.states import State
 
-MOST = 10_000  # tasks of one action
-AT_ONCE = 2000  # ids read in one look
-LOOK_S = 5.0  # after which no other look is begun
 WORDS: dict[str, Promise] = {
     "stop": _("Stop"),
     "hold": _("Hold"),
@@ -65,13 +62,6 @@ class Chosen:
     rest_uncounted: bool = False  # that it would not touch
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Found:
-    ids: list[int]
-    more: bool = False
-    reached: int | None = None
-
-
 @page
 @require_POST
 def bulk(request: PortalRequest) -> HttpResponse:
@@ -79,7 +69,7 @@ def bulk(request: PortalRequest) -> HttpResponse:
     verb = request.POST.get("verb", "")
     if verb not in WORDS:
         raise Http404
-    query = views.plain(QueryDict(request.POST.get("query", "")))
+    query = kept_views.plain(QueryDict(request.POST.get("query", "")))
     back = f"{reverse('tasks')}?{query}"
     if "confirmed" in request.POST:
         return _do(request, verb, _ids(request.POST.get("ids", "").split(",")), back)
@@ -98,7 +88,7 @@ def bulk(request: PortalRequest) -> HttpResponse:
 
 def _question(request: PortalRequest, verb: str, chosen: Chosen) -> dict[str, object]:
     taken, skipped = many.sort_out(verb, chosen.seen, request.user)
-    limit = _most(verb)
+    limit = many.most(verb)
     kept = taken[:limit]
     return {
         "key": once.new(),
@@ -124,37 +114,14 @@ def _all(filters: Filters, verb: str) -> Chosen:
     """Return all that match the filters: those in a state that the verb touches, and a first look at the others."""
     wanted = filters.states or frozenset(State)
     legal = many.LEGAL[verb]
-    found = _matching(replace(filters, states=wanted & legal), _most(verb))
-    others = _matching(replace(filters, states=wanted - legal), AT_ONCE, looks=1)
+    found = matching(replace(filters, states=wanted & legal), many.most(verb))
+    others = matching(replace(filters, states=wanted - legal), AT_ONCE, looks=1)
     return Chosen(
         seen=_look_at([*found.ids, *others.ids]),
         more=found.more,
         reached=found.reached,
         rest_uncounted=others.more or others.reached is not None,
     )
-
-
-def _most(verb: str) -> int:
-    """Return how many tasks one action takes: those that are done one by one are fewer."""
-    return MOST if verb in TOGETHER else min(MOST, MOST_ALONE)
-
-
-def _matching(filters: Filters, limit: int, looks: int | None = None) -> _Found:
-    """Return ids of tasks that match, the newest first, and whether there may be more than these."""
-    ids: list[int] = []
-    if not filters.states:
-        return _Found(ids=ids)
-    filters = replace(filters, order=NEWEST)
-    below, looked, until = None, 0, time.monotonic() + LOOK_S
-    while True:
-        found = pages.cut(filters, below=below, size=min(AT_ONCE, limit - len(ids)))
-        ids += found.ids
-        below = pages.key(found.below, NEWEST) if found.below else None
-        if below is None or len(ids) >= limit:
-            return _Found(ids=ids, more=below is not None)
-        looked += 1
-        if looked == looks or time.monotonic() >= until:
-            return _Found(ids=ids, reached=below.pk)
 
 
 def _look_at(ids: list[int]) -> list[Seen]:
@@ -168,7 +135,7 @@ def _ids(texts: list[str]) -> list[int]:
 
 def _do(request: PortalRequest, verb: str, ids: list[int], back: str) -> HttpResponse:
     key = once.key(request, "bulk")
-    outcome = many.act(verb, ids[: _most(verb)], request.user, key)
+    outcome = many.act(verb, ids[: many.most(verb)], request.user, key)
     if outcome.done:
         states = ", ".join(f"{count.status.label} {count.number}" for count in _by_state(outcome.done))
         said = {"word": WORDS[verb], "tasks": TASKS % outcome.done.total(), "states": states}

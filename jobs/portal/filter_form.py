@@ -49,7 +49,7 @@ class FilterForm:
 
     def __init__(self, request: PortalRequest) -> None:
         self._query = request.GET
-        flags = access.businesses_of(request.user).values_list("flag", flat=True)
+        flags = access.businesses_seen_by(request.user).values_list("flag", flat=True)
         types = GpuType.objects.values_list("name", flat=True)
         regions = Region.objects.order_by("name").values_list("name", flat=True)
         self.q = self._text("q", kind="search")

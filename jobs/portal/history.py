@@ -12,9 +12,10 @@ from django.utils.translation import gettext as _
 from cluster import logs
 from cluster.host_sentences import shown
 from cluster.models import CardLease, Instance
-from jobs import endings
+from jobs import endings, losses, task_events
+from jobs.durations import clock
 from jobs.models import Attempt, Task, TaskEvent
-from jobs.portal import causes, events, losses, rows, words
+from jobs.portal import causes, rows, words
 from quotas import access
 
 EVENTS_SHOWN = 100  # a task that was evicted a thousand times still has a page; the newest matter
@@ -75,9 +76,14 @@ class Run:
     members: list[Member]
 
     @property
+    def lasts(self) -> rows.Lasting | None:
+        """Return how long it has its cards; None where it gave them back."""
+        return None if self.ended_at else rows.Lasting.since(self.created_at)
+
+    @property
     def duration(self) -> str:
         """Return how long it had its cards, as h:mm:ss."""
-        return rows.clock(self.lasted)
+        return clock(self.lasted)
 
     @property
     def card_hours(self) -> float:
@@ -96,11 +102,11 @@ def moments(task: Task, user: access.AnyUser) -> list[Moment]:
 def _moment(event: TaskEvent, named: dict[int, causes.Cause]) -> Moment:
     return Moment(
         at=event.at,
-        said=events.sentence(event.code, event.args, event.new_state),
+        said=task_events.sentence(event.code, event.args, event.new_state),
         colour=words.COLOURS.get(event.new_state, "secondary"),
         actor=event.actor.get_username() if event.actor else "",
         cause=named.get(_cause_id(event) or 0),
-        rule=events.rule(event.args),
+        rule=task_events.rule(event.args),
         attempt=event.attempt.number if event.attempt else None,
     )
 
@@ -138,7 +144,7 @@ def _run(task: Task, attempt: Attempt, members: list[Member], named: dict[int, c
         said=_ended_so(attempt),
         advice=endings.advice(attempt.outcome_code or attempt.ending_code),
         cause=named.get(attempt.evicted_for_id or 0),
-        rule=events.rule({"rule": attempt.evict_rule}),
+        rule=task_events.rule({"rule": attempt.evict_rule}),
         lost=losses.said(attempt, task),
         commit=next((member.commit for member in members if member.commit), ""),
         members=members,

@@ -6,7 +6,7 @@ from django.http import HttpResponse
 from django.shortcuts import render
 from django.urls import reverse
 
-from jobs import filter_words, pages
+from jobs import filter_words, kept_views, pages
 from jobs.filters import Filters
 from jobs.portal import bulk, filter_labels, views
 from jobs.portal.doors import PortalRequest, page, wants_fragment
@@ -31,7 +31,7 @@ class Page:
 def tasks(request: PortalRequest) -> HttpResponse:
     """Show the tasks that the user may see; htmx gets the list, or the list and its filters, alone."""
     filters, faults = filter_words.read(request.GET, request.user)
-    query = views.plain(request.GET)
+    query = kept_views.plain(request.GET)
     context = {
         "page": cut(request, filters),
         "query": query,

@@ -11,6 +11,7 @@ from django.utils.translation import gettext as _
 
 from cluster.models import GpuType
 from jobs import endings
+from jobs.durations import clock
 from jobs.engine import ask
 from jobs.models import Attempt, Task, TaskQuerySet
 from jobs.portal import words
@@ -80,6 +81,7 @@ class Row:
     reason_code: str
     submitted: "Time"
     ended: "Time | None"
+    runs: "Lasting | None"  # since all of it ran; None: it does not
 
     @property
     def number(self) -> str:
@@ -101,10 +103,18 @@ def shape(host_num: int, host_gpu_num: int) -> str:
     return str(host_gpu_num) if host_num == 1 else f"{host_num} × {host_gpu_num}"
 
 
-def clock(lasted: timedelta) -> str:
-    """Return a length of time as h:mm:ss, in signs of every language; of days too, since they are words elsewhere."""
-    minutes, seconds = divmod(round(lasted.total_seconds()), 60)
-    return f"{minutes // 60}:{minutes % 60:02}:{seconds:02}"
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Lasting:
+    """How long something lasts so far: pages let it go on from there (static/js/page.js)."""
+
+    seconds: str  # digits alone: a template would group a number's
+    shown: str
+
+    @classmethod
+    def since(cls, at: datetime) -> "Lasting":
+        """Return how long it lasts, of what began at a time."""
+        lasted = max(timezone.now() - at, timedelta())
+        return cls(seconds=str(round(lasted.total_seconds())), shown=clock(lasted))
 
 
 def waits_because(task: Task) -> str:
@@ -143,7 +153,9 @@ def last_attempts(task_ids: Iterable[int]) -> dict[int, Attempt]:
     """Return the last attempt by task: what it became, where it is one of several, and how it ended."""
     last = Attempt.objects.filter(task=OuterRef("task")).order_by("-number").values("number")[:1]
     found = Attempt.objects.filter(task__in=list(task_ids), number=Subquery(last))
-    columns = found.only("task_id", "task_class", "gpu_type_id", "ended_at", "outcome_code", "outcome_args")
+    columns = found.only(
+        *("task_id", "task_class", "gpu_type_id", "running_at", "ended_at", "outcome_code", "outcome_args")
+    )
     return {attempt.task_id: attempt for attempt in columns}
 
 
@@ -177,4 +189,5 @@ def _row(task: Task, names: dict[int, str], last: Attempt | None) -> Row:
         reason_code=code,
         submitted=Time.of(task.submitted_at),
         ended=Time.of(task.ended_at) if task.ended_at else None,
+        runs=Lasting.since(running.running_at) if running and running.running_at else None,
     )

@@ -6,15 +6,15 @@ from typing import Any
 
 from django import forms
 from django.contrib.auth.models import User
+from django.db import transaction
 from django.shortcuts import get_object_or_404
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
-from jobs import document as documents
+from jobs import templates
 from jobs.models import Template
 from jobs.portal.masks import masked
-from jobs.values import Fault
-from quotas import access
+from quotas import access, audit
 from quotas.models import Business
 
 ME, ALL = "me", "all"
@@ -110,25 +110,32 @@ def changeable(user: User, pk: int) -> Template:
     return get_object_or_404(Template.objects.changeable_by(user), pk=pk)
 
 
-def faults(document: Mapping[str, Any]) -> list[Fault]:
-    """Return what no task could have; what is missing is for each user to fill in."""
-    normal = documents.normalise(dict(document))
-    given = {path: value for path, value in normal.secrets.items() if value is not None}
-    return normal.faults + documents.leaks(normal.values, given)
-
-
 def save(user: User, said: Mapping[str, Any], document: Mapping[str, Any], over: Template | None) -> Template:
-    """Keep a document as a template, without its secrets: over `over`, else over its namesake of the same readers."""
-    readers = said["save_for"]
-    flag = readers.removeprefix(OF) if readers.startswith(OF) else None
-    business = Business.objects.get(flag=flag) if flag else None
-    owner = None if readers == ALL else user
+    """Keep a document as a template, without its secrets: a new one, or in place of `over`."""
+    business, owner = _kept_for(user, said)
     if over is None:
-        same = Template.objects.changeable_by(user).filter(name=said["save_name"], business=business)
-        over = (same if business else same.filter(user=owner)).first() or Template(user=owner)
+        over = Template(user=owner)
     elif business is None:
         over.user = owner
     over.name, over.description = said["save_name"], said["save_says"]
     over.business, over.config = business, masked(document)
-    over.save()
+    with transaction.atomic():
+        over.save()
+        audit.note("template.saved", by=user, on=over)
     return over
+
+
+def name_taken(user: User, said: Mapping[str, Any], over: Template | None) -> str:
+    """Return what is wrong with a name that another template of the same readers has; blank where none has it."""
+    business, owner = _kept_for(user, said)
+    if not templates.name_taken(user, said["save_name"], business, owner, over):
+        return ""
+    return _("There is a template of this name: choose another name, or open that one to change it.")
+
+
+def _kept_for(user: User, said: Mapping[str, Any]) -> tuple[Business | None, User | None]:
+    """Return the business whose members may see it, else the only one who may; neither: everybody may."""
+    readers = said["save_for"]
+    if readers.startswith(OF):
+        return Business.objects.get(flag=readers.removeprefix(OF)), user
+    return None, None if readers == ALL else user

@@ -7,6 +7,7 @@ from typing import Literal
 from django.utils.functional import Promise
 from django.utils.translation import pgettext_lazy
 
+from jobs.durations import clock
 from jobs.models import Task
 from jobs.portal import history, rows, words
 from jobs.states import WAITING, State
@@ -31,7 +32,12 @@ class Step:
         """Return how long it took as h:mm:ss; blank while it lasts."""
         if self.at is None or self.until is None:
             return ""
-        return rows.clock(max(self.until - self.at, timedelta()))
+        return clock(max(self.until - self.at, timedelta()))
+
+    @property
+    def lasts(self) -> rows.Lasting | None:
+        """Return how long it lasts so far; None where it does not."""
+        return rows.Lasting.since(self.at) if self.stand == "now" and self.at else None
 
 
 def steps(task: Task, last: history.Run | None) -> list[Step]:

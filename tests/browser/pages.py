@@ -25,6 +25,7 @@ class Look:
     address: str  # with names of the tasks that the deed `rich` made
     bring: Callable[[Page], None] = _leave  # into the condition
     refused: bool = False  # an answer on the way is an error, and the console says so
+    who: str = ""  # logs in for it, and stays for those that follow
 
 
 def ticked(page: Page) -> None:
@@ -77,6 +78,41 @@ def drawn(page: Page) -> None:
     expect(page.locator("#charts figure")).to_have_count(4)
 
 
+def charted(page: Page) -> None:
+    """Wait for the bars of the card-hours."""
+    expect(page.locator("#hours-plot canvas")).to_be_visible()
+
+
+def mapped(page: Page) -> None:
+    """Wait until the map of the cards is drawn."""
+    expect(page.locator("#map[data-cards]")).to_be_visible()
+
+
+def opened(page: Page) -> None:
+    """Open a host beside the map, by the keyboard."""
+    mapped(page)
+    page.locator(".map-canvas").first.press("ArrowRight")
+    page.locator(".map-canvas").first.press("Enter")
+    expect(page.locator("#drawer #host-title")).to_be_visible()
+
+
+def host_charted(page: Page) -> None:
+    """Wait for the charts of a host's cards."""
+    expect(page.locator(".host-charts figure")).to_have_count(3)
+
+
+def plotted(page: Page) -> None:
+    """Wait for the plots."""
+    expect(page.locator("figure.plot canvas").first).to_be_visible()
+
+
+def unchanged(page: Page) -> None:
+    """Ask what would have been without a change, and with a host that is not there."""
+    page.locator("#id_cordon").fill("nobody")
+    page.locator("main form button[type=submit]").click()
+    expect(page.locator("#id_cordon_error")).to_be_visible()
+
+
 def forged(page: Page) -> None:
     """Send a form whose token is not known any more."""
     page.context.clear_cookies(name="csrftoken")
@@ -99,6 +135,8 @@ LOOKS = (
     Look(name="submit-refused", address="/tasks/new/", bring=faulty),
     Look(name="submit-logged-out", address="/tasks/new/", bring=logged_out, refused=True),
     Look(name="templates", address="/templates/"),
+    Look(name="businesses", address="/businesses/"),
+    Look(name="business", address="/businesses/{ads}/", bring=charted),
     Look(name="task-waits", address="/tasks/{waits}/"),
     Look(name="task-over-quota", address="/tasks/{over}/"),
     Look(name="task-runs", address="/tasks/{story}/", bring=drawn),
@@ -108,6 +146,22 @@ LOOKS = (
     Look(name="log", address="/tasks/{story}/log/"),
     Look(name="missing", address="/tasks/999999/", refused=True),
     Look(name="too-old", address="/templates/", bring=forged, refused=True),
+    Look(name="scheduler", address="/cluster/scheduler/", bring=plotted, who="root"),
+    Look(name="hosts", address="/hosts/", bring=mapped),
+    Look(name="hosts-filtered", address="/hosts/?gpu_type=L40", bring=mapped),
+    Look(name="hosts-drawer", address="/hosts/?gpu_type=L40&q=map-1", bring=opened),
+    Look(name="hosts-none", address="/hosts/?q=nothing-is-called-so", bring=mapped),
+    Look(name="host", address="/hosts/{busy_host}/", bring=host_charted),
+    Look(name="host-cordoned", address="/hosts/{cordoned_host}/"),
+    Look(name="host-drain", address="/hosts/{busy_host}/drain/"),
+    Look(name="host-remove", address="/hosts/{cordoned_host}/remove/"),
+    Look(name="reservations", address="/cluster/reservations/"),
+    Look(name="reservations-zone", address="/cluster/reservations/?zone=Asia/Shanghai"),
+    Look(name="what-ifs", address="/cluster/what-if/"),
+    Look(name="what-if-new", address="/cluster/what-if/new/"),
+    Look(name="what-if-faulty", address="/cluster/what-if/new/", bring=unchanged, refused=True),
+    Look(name="what-if-replayed", address="/cluster/what-if/{replayed}/"),
+    Look(name="what-if", address="/cluster/what-if/{answered}/", bring=plotted),
 )
 
 
@@ -115,7 +169,10 @@ def prepare(site: Site) -> Ids:
     """Fill the site with all that the pages are to show, and return the ids of its tasks by name."""
     for deed in ("fleet", "looked", "start", "crowd", "many"):
         site.deed(deed)
-    return dict(json.loads(site.deed("rich")))
+    ids: Ids = {}
+    for deed in ("rich", "business", "operate"):
+        ids |= json.loads(site.deed(deed))
+    return ids
 
 
 def visits(page: Page, site: Site, ids: Ids, *, unfolded: bool) -> Iterator[Look]:
@@ -123,6 +180,9 @@ def visits(page: Page, site: Site, ids: Ids, *, unfolded: bool) -> Iterator[Look
     for look in LOOKS:
         if look.name == "home":
             log_in(page, site, "ann")
+        if look.who:
+            page.context.clear_cookies()
+            log_in(page, site, look.who)
         page.goto(site.url + re.sub(r"{(\w+)}", lambda name: str(ids[name[1]]), look.address))
         look.bring(page)
         if unfolded:

@@ -17,8 +17,8 @@ STARTS_WITHIN_S = 30
 class Site:
     """One server process on its own data folder."""
 
-    def __init__(self, data: Path, redis_url: str) -> None:
-        """Prepare the database and its small world, and start the server."""
+    def __init__(self, data: Path, redis_url: str, **more: str) -> None:
+        """Prepare the database and its small world, and start the server; `more`: variables of its environment."""
         with socket.socket() as trial:
             trial.bind(("127.0.0.1", 0))
             port = trial.getsockname()[1]
@@ -30,6 +30,7 @@ class Site:
             "TAIJI_JOIN_TOKEN": "join",
             "REDIS_URL": redis_url,
             "DJANGO_SETTINGS_MODULE": "taiji_site.settings",
+            **more,
         }
         self._python("manage.py", "migrate", "--verbosity=0")
         self._python("manage.py", "collectstatic", "--noinput", "--verbosity=0")
@@ -44,6 +45,11 @@ class Site:
     def deed(self, name: str) -> str:
         """Do one of the deeds to the database while the server runs, and return what it prints."""
         return self._python("-m", "tests.browser.deeds", name).strip()
+
+    @property
+    def env(self) -> dict[str, str]:
+        """Return the environment of the server and of everything that works on its data."""
+        return self._env
 
     @property
     def pid(self) -> int:

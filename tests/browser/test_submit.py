@@ -9,6 +9,7 @@ import pytest
 from playwright.sync_api import Browser, BrowserContext, Locator, Page, Route, expect
 
 from tests.browser.conftest import log_in
+from tests.browser.proxy import Proxy
 from tests.browser.site import Site
 
 expect.set_options(timeout=15_000)  # the machine may be busy
@@ -301,6 +302,26 @@ def test_where_the_platform_does_not_answer_the_page_says_so_and_asks_again(page
     page.unroute("**/tasks/new/preview/")
     field(page, "Hosts").fill("1")
     expect(page.locator("#unreachable")).to_be_hidden()
+
+
+def test_a_form_sent_while_the_platform_is_away_stays_says_so_and_is_submitted_later(
+    page: Page, site: Site
+) -> None:
+    proxy = Proxy(site.url)
+    log_in(page, proxy, "ann")
+    page.goto(f"{proxy.url}/tasks/new/")
+    expect(title(page)).to_have_text("Starts now")
+    field(page, "Start command").fill("true although it was away")
+    expect(page.locator("#json")).to_have_value(re.compile("although"))
+    proxy.go_down()
+    page.get_by_role("button", name="Submit").click()
+    expect(page.locator("#unsent")).to_contain_text("Nothing was submitted: the platform does not answer.")
+    expect(field(page, "Start command")).to_have_value("true although it was away")
+    proxy.is_down = False
+    page.get_by_role("button", name="Submit").click()
+    expect(page.get_by_role("heading", name="New task")).to_have_count(0)
+    proxy.close()
+    assert "true although it was away" in site.deed("newest")
 
 
 def test_what_was_typed_outlives_the_session_and_is_submitted_after_a_login_in_another_tab(

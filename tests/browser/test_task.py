@@ -65,6 +65,19 @@ def test_an_attempt_says_who_evicted_it_and_a_copy_in_what_it_differs(story: Pag
     expect(row.locator("ins")).to_have_text("2")
 
 
+def test_how_long_it_runs_goes_on_without_asking_the_server(page: Page, site: Site, tasks: Tasks) -> None:
+    log_in(page, site, "ann")
+    for address in (f"/tasks/{tasks['story']}/", "/tasks/", "/"):
+        page.goto(f"{site.url}{address}")
+        page.route("**/*", lambda route: route.abort())
+        lasts = page.locator("[data-lasts]").first
+        shown, said = lasts.text_content() or "", lasts.get_attribute("data-lasts")
+        assert re.fullmatch(r"\d+:\d\d:\d\d", shown)
+        expect(lasts).not_to_have_text(shown)
+        expect(lasts).to_have_attribute("data-lasts", said or "")
+        page.unroute("**/*")
+
+
 def test_a_failure_leads_to_the_last_lines(ann: Page, site: Site, tasks: Tasks) -> None:
     ann.goto(f"{site.url}/tasks/{tasks['failed']}/")
     expect(ann.locator("#failure")).to_contain_text("the memory of the host ran out")

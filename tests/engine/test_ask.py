@@ -170,6 +170,18 @@ def test_what_never_starts_is_offered_what_would(ann: User) -> None:
     assert others(verdict)["fewer_cards"].change == {"host_gpu_num": 8}
 
 
+def test_a_high_task_larger_than_its_quota_is_offered_what_the_quota_allows(ann: User, world: World) -> None:
+    world.business("ads", P40=12)
+    world.host("h4")
+    world.host("h5")
+    verdict = ask.preview(ann, document(host_num=2, host_gpu_num=8), alternatives=True)
+    assert (verdict.verdict, verdict.reason and verdict.reason.code) == ("never", "over_quota")
+    found = others(verdict)
+    assert found["class"].change == {"is_elasticity": True}
+    assert found["fewer_hosts"].change == {"host_num": 1}
+    assert found["fewer_cards"].change == {"host_gpu_num": 6}
+
+
 def test_alternatives_are_bounded(ann: User, world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     for number in range(6):
         world.host(f"x{number}", gpu_type=f"T{number}")

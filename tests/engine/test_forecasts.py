@@ -268,7 +268,10 @@ def test_a_preview_behind_an_unknown_length_says_so(world: World, full: Task) ->
     said = ask.preview(world.user("ben", "nlp"), document | {"host_gpu_num": 8})
     assert said.estimated_start is None
     assert said.estimate_basis
-    assert said.estimate_basis.message == f"unknown: how long task {full.pk} runs is not known"
+    assert (
+        said.estimate_basis.message
+        == f"unknown: task {full.pk} before it has no time limit, and too few tasks of its user have ended to go by"
+    )
 
 
 def test_a_newcomer_counts_the_auto_tasks_of_its_line(world: World, full: Task) -> None:

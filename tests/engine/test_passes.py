@@ -294,6 +294,16 @@ def test_a_holder_whose_lease_was_taken_over_writes_nothing(world: World) -> Non
     lease.guard(fence + 1)
 
 
+@pytest.mark.parametrize("holder", ["", "dead"])
+def test_a_lease_from_before_the_clock_was_put_back_is_free(world: World, holder: str) -> None:
+    fence = lease.take("a", 0)
+    assert fence is not None
+    PassLease.objects.update(expires_at=timezone.now() + timedelta(hours=1), holder=holder)
+    assert lease.take("b", 0) == fence + 1
+    with pytest.raises(lease.StaleHolder):
+        lease.guard(fence)
+
+
 def test_the_number_of_a_lease_is_never_that_of_who_took_over_right_after(world: World) -> None:
     lease.let_go(lease.take("a", 0) or 0)
     fence = PassLease.objects.get().fence

@@ -24,6 +24,11 @@ WORK = (
     "jobs.uploads.collect",
     "cluster.samples.take",
     "cluster.stuck.note",
+    "quotas.card_hours.keep",
+    "jobs.kept_answers.forget_old",
+    "jobs.engine.pass_log.remove_old",
+    "jobs.engine.what_ifs.remove_old",
+    "jobs.engine.what_ifs.run_next",
 )
 
 

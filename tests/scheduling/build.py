@@ -58,6 +58,12 @@ class host(Row):
         self.gpu_type, self.total = "P40", 8
         self.broken: tuple[int, ...] = ()
         self.kinds = frozenset({"process"})
+        self.remark = ""
+
+    def because(self, remark: str) -> host:
+        """Let operators say why it is taken out."""
+        self.remark = remark
+        return self
 
     def offers(self, *kinds: str) -> host:
         """Let it run these kinds of instance and no other."""
@@ -260,6 +266,7 @@ def snapshot_of(*rows: Row, now: float = 0.0, shuffle: int | None = None) -> tup
         high_unlimited=not quotas,
         type_names=names.all("type"),
         host_names=names.all("host"),
+        host_remarks={names.id("host", row.name): row.remark for row in rows if isinstance(row, host)},
         business_names=names.all("business"),
         **dict[str, Any]({name: tuple(table) for name, table in tables.items()}),
     )

@@ -242,8 +242,9 @@ def test_draining_hosts_are_cleared_of_elastic_tasks() -> None:
 
 
 def test_hosts_that_are_not_ready_are_not_offered() -> None:
-    for state in ("cordoned", "draining", "lost", "quarantined", "removed"):
+    for state in ("cordoned", "draining", "lost", "quarantined"):
         assert decide_on(host("h1").is_(state), task("a").high()).waits == {"a": "no_host"}
+    assert decide_on(host("h1").is_("removed"), task("a").high()).waits == {"a": "too_large"}
 
 
 def test_a_kept_place_ends_for_a_high_task_and_for_no_elastic_one() -> None:

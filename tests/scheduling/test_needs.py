@@ -37,7 +37,7 @@ def test_a_gang_of_containers_counts_only_the_hosts_that_run_them() -> None:
 
 def test_a_size_that_no_host_has_is_no_matter_of_engines() -> None:
     plan = decide_on(host("h1").offers("process"), task("a").elastic().asks(9).with_(needs="container"))
-    assert plan.waits == {"a": "no_host"}
+    assert plan.waits == {"a": "too_large"}
 
 
 def test_nobody_is_evicted_from_a_host_that_could_not_run_the_task() -> None:

@@ -52,3 +52,29 @@ def test_cards_that_are_held_for_others_are_the_reason_only_where_they_would_do(
     plan = decide_on(*rows, task("small").asks(2), task("large").asks(4), now=1)
     assert plan.waits == {"claims": "leaving", "small": "held_for", "large": "no_cards"}
     assert plan.reason("claims").args == {"cards": 8, "missing": 6}
+
+
+def test_a_task_whose_hosts_are_taken_out_is_told_how_many_and_why_and_to_ask() -> None:
+    rows = [
+        *(host("h1").is_("cordoned").because("new fans"), host("h2").is_("draining").because("new fans")),
+        *(host("h3").is_("quarantined"), host("small").cards("P40", 4)),
+        *(
+            host("far").at("GZ").is_("cordoned").because("far away"),
+            host("other").offers("container").is_("cordoned"),
+        ),
+    ]
+    plan = decide_on(*rows, task("a").elastic().asks(8).within("SZ"))
+    assert plan.waits == {"a": "no_host"}
+    told = {name: plan.reason("a").args[name] for name in ("hosts", "out", "remark")}
+    assert told == {"hosts": 0, "out": 3, "remark": "new fans"}
+    assert plan.reason("a").sentence.endswith(
+        "0 have so many cards, and 3 more that are large enough take no starts"
+    )
+    assert plan.reason("a").advice[0] == "ask"
+
+
+def test_a_task_that_the_hosts_taken_out_could_not_hold_either_is_told_to_ask_less() -> None:
+    rows = [host("h1").is_("cordoned"), host("small").cards("P40", 4)]
+    plan = decide_on(*rows, task("a").elastic().asks(9), task("gang").elastic().gang(2, 8))
+    assert plan.waits == {"a": "too_large", "gang": "too_large"}
+    assert plan.reason("a").advice[0] == "change"

@@ -1,0 +1,179 @@
+"""Who did what from where, for operators and auditors: searched, page by page, and as CSV."""
+
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+from urllib.parse import urlencode
+
+from django import forms
+from django.http import Http404, HttpResponse, HttpResponseBase, StreamingHttpResponse
+from django.shortcuts import render
+from django.utils import timezone
+from django.utils.functional import Promise
+from django.utils.translation import gettext_lazy as _
+from django.views.decorators.http import require_safe
+
+from cluster import threads
+from jobs.portal import csv_lines
+from jobs.portal.deed_words import said
+from jobs.portal.doors import PortalRequest, page
+from quotas import access
+from quotas import audit as entries
+from quotas.audit import AuditEntry
+
+PAGE = 100
+CHUNK = 1000  # entries of a file read at a time
+HEADS = (
+    "id",
+    "at",
+    "user",
+    "user_id",
+    "deed",
+    "kind",
+    "target_id",
+    "target",
+    "address",
+    "agent",
+    "token_id",
+    "args",
+)
+
+
+class Search(forms.Form):
+    """What to look for; all that is filled in has to be so."""
+
+    user = forms.CharField(label=_("User"), required=False, max_length=150)
+    deed = forms.CharField(label=_("Deed begins with"), required=False, max_length=48)
+    kind = forms.CharField(label=_("Kind"), required=False, max_length=32)
+    target = forms.CharField(label=_("Id"), required=False, max_length=64)
+    address = forms.CharField(label=_("Address"), required=False, max_length=45)
+    since = forms.DateTimeField(label=_("From"), required=False)
+    until = forms.DateTimeField(label=_("To"), required=False)
+
+    def __init__(self, data: Any) -> None:
+        super().__init__(data)
+        for name, field in self.fields.items():
+            field.widget.attrs |= {"class": "form-control form-control-sm", "autocomplete": "off"}
+            if name in {"since", "until"}:
+                field.widget.attrs["placeholder"] = "2030-01-31 08:00"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Line:
+    """An entry as the page shows it."""
+
+    id: int
+    at: datetime
+    actor: str
+    deed: str
+    words: str | Promise
+    kind: str
+    target_id: str
+    target: str
+    address: str
+    agent: str
+    token_id: int | None
+    args: str
+
+
+def _overseers_only(request: PortalRequest) -> None:
+    if not access.sees_all(request.user):
+        raise Http404
+
+
+@page
+@require_safe
+def audit(request: PortalRequest) -> HttpResponse:
+    """Show one page of what was done, newest first."""
+    _overseers_only(request)
+    form = Search(request.GET)
+    found = list(_found(form)[: PAGE + 1]) if form.is_valid() else []
+    kept = {name: value for name, value in request.GET.items() if name in form.fields and value}
+    context = {
+        "form": form,
+        "lines": [_line(entry) for entry in found[:PAGE]],
+        "next": urlencode({**kept, "below": found[PAGE - 1].pk}) if len(found) > PAGE else "",
+        "query": urlencode(kept),
+    }
+    return render(request, "audit.html", context, status=200 if form.is_valid() else 400)
+
+
+@page
+@require_safe
+def export(request: PortalRequest) -> HttpResponseBase:
+    """Send all that matches, while it is read."""
+    _overseers_only(request)
+    form = Search(request.GET)
+    if not form.is_valid():  # a file with more than was asked for would not show it
+        faults = [f"{name}: {fault}" for name, listed in form.errors.items() for fault in listed]
+        return HttpResponse("\n".join(faults), status=400, content_type="text/plain; charset=utf-8")
+    entries.note("audit.exported", by=request.user, name="", filters=request.GET.dict())
+    response = StreamingHttpResponse(_parts(form), content_type="text/csv; charset=utf-8")
+    stamp = timezone.localtime().strftime("%Y%m%d-%H%M%S")
+    response["Content-Disposition"] = f'attachment; filename="audit-{stamp}.csv"'
+    response["X-Accel-Buffering"] = "no"
+    return response
+
+
+def _found(form: Search) -> Any:
+    """Return the entries that match, below the one that the last page ended with."""
+    wanted = form.cleaned_data
+    names = {
+        "user": "actor",
+        "deed": "deed__startswith",
+        "kind": "kind",
+        "target": "target_id",
+        "address": "address",
+        "since": "at__gte",
+        "until": "at__lt",
+    }
+    chosen = {names[name]: value for name, value in wanted.items() if value}
+    below = str(form.data.get("below", ""))
+    if below.isascii() and below.isdigit() and len(below) < 19:
+        chosen["pk__lt"] = int(below)
+    return AuditEntry.objects.filter(**chosen).order_by("-pk")
+
+
+def _line(entry: AuditEntry) -> Line:
+    return Line(
+        id=entry.pk,
+        at=entry.at,
+        actor=entry.actor,
+        deed=entry.deed,
+        words=said(entry.deed),
+        kind=entry.kind,
+        target_id=entry.target_id,
+        target=entry.target,
+        address=entry.address,
+        agent=entry.agent,
+        token_id=entry.token_id,
+        args=", ".join(f"{name}: {value}" for name, value in entry.args.items()),
+    )
+
+
+async def _parts(form: Search) -> AsyncIterator[bytes]:
+    yield (csv_lines.BOM + csv_lines.lines([HEADS])).encode()
+    below: int | None = None
+    while True:
+        text, below = await threads.run(_chunk, form, below)
+        if text:
+            yield text.encode()
+        if below is None:
+            return
+
+
+def _chunk(form: Search, below: int | None) -> tuple[str, int | None]:
+    """Return the lines of the next entries, and the id behind which it goes on."""
+    rows = _found(form) if below is None else _found(form).filter(pk__lt=below)
+    found = list(rows[:CHUNK])
+    text = csv_lines.lines(_cells(entry) for entry in found)
+    return text, found[-1].pk if len(found) == CHUNK else None
+
+
+def _cells(entry: AuditEntry) -> list[Any]:
+    return [
+        *(entry.pk, csv_lines.time(entry.at), entry.actor, entry.actor_id, entry.deed, entry.kind),
+        *(entry.target_id, entry.target, entry.address, entry.agent, entry.token_id),
+        ", ".join(f"{name}: {value}" for name, value in entry.args.items()),
+    ]
