@@ -2,7 +2,7 @@
 
 import json
 
-from cryptography.fernet import Fernet, MultiFernet
+from cryptography.fernet import Fernet, InvalidToken, MultiFernet
 from django.conf import settings
 from django.core.exceptions import ImproperlyConfigured
 
@@ -21,3 +21,17 @@ def seal(values: dict[str, str]) -> str:
 def unseal(sealed: str) -> dict[str, str]:
     """Return the values of a text made by `seal`; raises cryptography.fernet.InvalidToken for a wrong key."""
     return dict(json.loads(_keys().decrypt(sealed.encode()))) if sealed else {}
+
+
+def has_newest_key(sealed: str) -> bool:
+    """Say whether a text was made with the newest key."""
+    try:
+        Fernet(settings.VAULT_KEYS[0]).decrypt(sealed.encode())
+    except InvalidToken:
+        return False
+    return True
+
+
+def renewed(sealed: str) -> str:
+    """Return a text encrypted anew with the newest key; raises InvalidToken where no key reads it."""
+    return _keys().rotate(sealed.encode()).decode()

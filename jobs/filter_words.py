@@ -119,9 +119,9 @@ class _Reader:
 
     def _businesses(self) -> tuple[int, ...] | None:
         """Return ids: of those named, else of all that the user sees. One that he does not see finds nothing."""
-        seen = access.businesses_of(self._user)
+        seen = access.businesses_seen_by(self._user)
         named = self._given("business")
-        if not named and access.is_operator(self._user):
+        if not named and access.sees_all(self._user):
             return None
         if named:
             # Flags may hold commas: each text is a flag, or several.

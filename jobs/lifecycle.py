@@ -15,6 +15,7 @@ from cluster.executors import agents
 from jobs.models import Attempt, Claim, Task, TaskEvent
 from jobs.scheduling import policy
 from jobs.states import TERMINAL, State, may_move
+from quotas import audit
 from quotas.access import AnyUser
 from quotas.models import UsageRow
 
@@ -95,6 +96,8 @@ def note(
         *("task", "attempt", "args"),
         **{"at": at, "old_state": str(old), "new_state": str(new), "code": code, "actor": actor_id},
     )
+    if actor is not None:
+        audit.note_many(f"task.{code}", [(task_id, "") for task_id in ids], kind="task", by=actor)
     hints.publish("tasks", *(f"task.{task_id}" for task_id in ids))
 
 

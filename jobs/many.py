@@ -26,6 +26,7 @@ TOGETHER = {  # verbs that move waiting tasks: where to
     "release": State.QUEUED,
 }
 CHUNK = 100  # tasks moved in one transaction: the pass and the hosts wait for their rows no longer than that
+MOST = 10_000  # tasks of one action
 MOST_ALONE = 200  # tasks of one action that are done one by one, which somebody waits for
 NOT_YOURS, WRONG_STATE, REFUSED, TOO_MANY = "not_yours", "wrong_state", "refused", "too_many"
 
@@ -47,6 +48,11 @@ class Seen:
     state: State
     business: int
     owner: int
+
+
+def most(verb: str) -> int:
+    """Return how many tasks one action takes: those that are done one by one are fewer."""
+    return MOST if verb in TOGETHER else min(MOST, MOST_ALONE)
 
 
 def look(tasks: Iterable[tuple[int, str, int, int]]) -> list[Seen]:

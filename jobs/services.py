@@ -1,6 +1,6 @@
 """What people do with tasks: submit, stop, hold, release, free, retry."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from django.contrib.auth.models import User
@@ -10,6 +10,7 @@ from django.utils.translation import gettext as _
 from cluster import hints, vault
 from jobs import config, lifecycle, sources
 from jobs.lifecycle import End
+from jobs.lookups import Lookups, flags_of
 from jobs.materials import Code, Dataset
 from jobs.models import STATE_WORDS, Attempt, Claim, Task
 from jobs.states import ACTIVE, TERMINAL, WAITING, State
@@ -58,8 +59,41 @@ def _earlier(user: User, key: str, wanted: config.Config) -> Task | None:
     return task
 
 
+def submit_many(user: User, documents: Sequence[object]) -> list[Task | config.Invalid]:
+    """Make a task of each document; return it, or all faults of the document, in their order.
+
+    One that is refused keeps none of the others from being made. A fixed number of queries, however many they are.
+    """
+    lookups = Lookups(user, flags_of(documents))
+    read = [_read(document, user, lookups) for document in documents]
+    good = [each for each in read if isinstance(each, config.Config)]
+    with transaction.atomic():
+        tasks = Task.objects.bulk_create([_task(each, None, None, lookups.sources) for each in good])
+        lifecycle.note([task.pk for task in tasks], code="submitted", new=State.QUEUED, actor=user)
+        if tasks:
+            hints.wake_pass()
+    made = iter(tasks)
+    return [next(made) if isinstance(each, config.Config) else each for each in read]
+
+
+def _read(document: object, user: User, lookups: Lookups) -> config.Config | config.Invalid:
+    try:
+        return config.read(document, user=user, lookups=lookups)
+    except config.Invalid as invalid:
+        return invalid
+
+
 def _create(wanted: config.Config, origin: Task | None, key: str | None) -> Task:
-    task = Task.objects.create(
+    task = _task(wanted, origin, key, {})
+    task.save(force_insert=True)
+    lifecycle.note([task.pk], code="submitted", new=State.QUEUED, actor=wanted.user)
+    hints.wake_pass()
+    return task
+
+
+def _task(wanted: config.Config, origin: Task | None, key: str | None, known: sources.Found) -> Task:
+    """Return the row of a task, not written yet; the rows of its code and data are, or are `known`."""
+    return Task(
         business=wanted.business,
         user=wanted.user,
         task_flag=wanted.task_flag,
@@ -72,8 +106,8 @@ def _create(wanted: config.Config, origin: Task | None, key: str | None) -> Task
         gpu_types=[gpu_type.pk for gpu_type in wanted.gpu_types],
         region=wanted.region,
         needs=wanted.needs,
-        code=sources.keep(Code, wanted.code, wanted.business, wanted.user),
-        dataset=sources.keep(Dataset, wanted.dataset, wanted.business, wanted.user),
+        code=sources.keep(Code, wanted.code, wanted.business, wanted.user, known),
+        dataset=sources.keep(Dataset, wanted.dataset, wanted.business, wanted.user, known),
         priority=wanted.priority,
         pull_up=wanted.pull_up,
         keep_alive=wanted.keep_alive,
@@ -83,9 +117,6 @@ def _create(wanted: config.Config, origin: Task | None, key: str | None) -> Task
         ready_at=wanted.not_before,
         idempotency_key=key or None,
     )
-    lifecycle.note([task.pk], code="submitted", new=State.QUEUED, actor=wanted.user)
-    hints.wake_pass()
-    return task
 
 
 def stop(task: Task, user: User) -> Task:

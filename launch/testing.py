@@ -22,7 +22,17 @@ CHECKS = {
     "djlint format": ["djlint", "--check", "--quiet", "templates"],
     "migrations": ["django", "makemigrations", "--check", "--dry-run"],
 }
+# --strict: where the index does not know a package, nothing was audited, which is no success.
+LOCK = ["--strict", "--disable-pip", "--require-hashes", "--progress-spinner", "off", "-r"]
+AUDITS = {
+    "known faults, server": ["pip_audit", *LOCK, "requirements.txt"],
+    "known faults, agent": ["pip_audit", *LOCK, "deploy/agent/requirements.txt"],
+}
 RECORDED = "TAIJI_SHARED"  # where recorded work lies, for the tests and benchmarks that use it
+CLUSTER = (
+    "TAIJI_KUBECONFIG",
+    "TAIJI_KUBE_",
+)  # a real cluster for the tests of Kubernetes: docs/kubernetes.md
 RULES = ["-p", "launch.pytest_rules"]
 SHARED = ["-n", "2"]
 
@@ -52,8 +62,8 @@ class Report:
 
 def main(arguments: list[str]) -> int:
     """Run `script/test`: with arguments only pytest, on SQLite, else everything."""
-    strict = "--no-skips" in arguments
-    chosen = [argument for argument in arguments if argument != "--no-skips"]
+    strict, audit = "--no-skips" in arguments, "--audit" in arguments
+    chosen = [argument for argument in arguments if argument not in {"--no-skips", "--audit"}]
     say = Progress()
     install.ensure(say, dev=True)
     _bring_programs(say)
@@ -62,13 +72,16 @@ def main(arguments: list[str]) -> int:
         env = environment(data)
         if chosen:
             return subprocess.run([str(PYTHON), "-m", *pytest, *chosen], cwd=ROOT, env=env).returncode
-        return _run_all([*pytest, "-q"], env, chaos=strict)
+        return _run_all([*pytest, "-q"], env, chaos=strict, audit=audit)
 
 
-def _run_all(pytest: list[str], env: dict[str, str], *, chaos: bool) -> int:
-    """Run everything; `chaos` also breaks a whole installation for a while, each time in another way."""
+def _run_all(pytest: list[str], env: dict[str, str], *, chaos: bool, audit: bool) -> int:
+    """Run everything; `chaos` also breaks a whole installation for a while, each time in another way.
+
+    `audit` asks the package index which locked packages have known faults, so it needs one that answers that.
+    """
     report = Report()
-    for name, module in CHECKS.items():
+    for name, module in {**CHECKS, **(AUDITS if audit else {})}.items():
         report.run(name, module, env)
     report.run("tests on SQLite", [*pytest, *SHARED, "-m", "not system and not browser"], env)
     # In processes of their own: a driven browser keeps an event loop, and tests that run one cannot.
@@ -85,7 +98,7 @@ def _run_all(pytest: list[str], env: dict[str, str], *, chaos: bool) -> int:
 
 def environment(data: str) -> dict[str, str]:
     """Return an environment with throw-away secrets, and without settings of a product that is in use."""
-    kept = {name: value for name, value in os.environ.items() if name == RECORDED}
+    kept = {name: value for name, value in os.environ.items() if name.startswith((RECORDED, *CLUSTER))}
     env = {name: value for name, value in os.environ.items() if not name.startswith("TAIJI_")} | kept
     for name in ("DATABASE_URL", "REDIS_URL", "DJANGO_SETTINGS_MODULE"):
         env.pop(name, None)

@@ -6,7 +6,7 @@ from typing import Any
 from cryptography.fernet import Fernet
 from django.apps import AppConfig
 from django.conf import settings
-from django.core.checks import CheckMessage, Error, register
+from django.core.checks import CheckMessage, Error, Tags, Warning, register
 
 from jobs.values import Invalid, image
 from taiji_site import env
@@ -47,6 +47,42 @@ def default_image_has_a_name(app_configs: Sequence[AppConfig] | None, **kwargs: 
         way_out = "Write it such as registry.example.com/team/name:tag, or unset TAIJI_IMAGE."
         return [Error(wrong, hint=way_out, id="taiji.E011")]
     return []
+
+
+@register()
+def provider_is_whole(app_configs: Sequence[AppConfig] | None, **kwargs: Any) -> list[CheckMessage]:
+    """Report an identity provider without the name and secret by which it knows the platform."""
+    names = {
+        "TAIJI_OIDC_CLIENT_ID": settings.OIDC_RP_CLIENT_ID,
+        "TAIJI_OIDC_CLIENT_SECRET": settings.OIDC_RP_CLIENT_SECRET,
+    }
+    missing = [name for name, value in names.items() if settings.OIDC_ISSUER and not value]
+    way_out = "Take it from where the platform is registered with the provider, or unset TAIJI_OIDC_ISSUER."
+    return [
+        Error(f"{name} is not set, and TAIJI_OIDC_ISSUER is.", hint=way_out, id="taiji.E023")
+        for name in missing
+    ]
+
+
+@register(Tags.security, deploy=True)
+def proxies_are_named(app_configs: Sequence[AppConfig] | None, **kwargs: Any) -> list[CheckMessage]:
+    """Warn where everybody would seem to come from the proxy."""
+    if settings.SECURE_PROXY_SSL_HEADER is None or settings.TRUSTED_PROXIES:
+        return []
+    wrong = (
+        "TAIJI_BEHIND_TLS_PROXY is set, and TAIJI_TRUSTED_PROXIES is not: all seem to come from the proxy."
+    )
+    way_out = "Name the addresses of your proxies in TAIJI_TRUSTED_PROXIES, such as 10.0.0.5."
+    return [Warning(wrong, hint=way_out, id="taiji.W001")]
+
+
+@register(Tags.security, deploy=True)
+def hosts_are_named(app_configs: Sequence[AppConfig] | None, **kwargs: Any) -> list[CheckMessage]:
+    """Warn where the server answers to any name, so that links could lead elsewhere."""
+    if "*" not in settings.ALLOWED_HOSTS:
+        return []
+    way_out = "Set it to the name that people type, such as taiji.example.com."
+    return [Warning("TAIJI_ALLOWED_HOSTS is not set.", hint=way_out, id="taiji.W002")]
 
 
 def _is_key(text: str) -> bool:

@@ -3,6 +3,7 @@
 import json
 import os
 import re
+from ipaddress import IPv4Network, IPv6Network, ip_network
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote, urlsplit
@@ -135,6 +136,47 @@ def addresses(name: str, default: str) -> list[str]:
                 f"Write {name} as https://git.example.com/, several behind commas; blank: none.",
             )
         )
+    return found
+
+
+def address(name: str) -> str:
+    """Return one HTTP address without a slash at its end, blank where it is unset; another is reported by a check."""
+    value = text(name, "")
+    parts = urlsplit(value)
+    if not value or (
+        parts.scheme in {"http", "https"} and parts.hostname and not parts.query and not parts.username
+    ):
+        return value.rstrip("/")
+    _problems.append(
+        (
+            "taiji.E022",
+            f"{name}={value!r} is not an address without user, ? and #.",
+            f"Write {name} as https://login.example.com/realm, or unset it.",
+        )
+    )
+    return ""
+
+
+def origin(address: str) -> str:
+    """Return scheme, host and port of an address."""
+    parts = urlsplit(address)
+    return f"{parts.scheme}://{parts.netloc}"
+
+
+def networks(name: str, default: str) -> list[IPv4Network | IPv6Network]:
+    """Return a comma-separated list of addresses and networks; others are reported by a check."""
+    found = []
+    for written in names(name, default):
+        try:
+            found.append(ip_network(written))
+        except ValueError:
+            _problems.append(
+                (
+                    "taiji.E021",
+                    f"{name} holds {written!r}, which is neither an address nor a network.",
+                    f"Write {name} as 10.0.0.5 or 10.0.0.0/24, several behind commas; blank: none.",
+                )
+            )
     return found
 
 

@@ -1,15 +1,15 @@
 """Every address of the product."""
 
 from django.contrib import admin
+from django.templatetags.static import static
 from django.urls import URLPattern, URLResolver, include, path
-from django.utils.translation import gettext_lazy as _
+from django.views.generic import RedirectView
 
 from taiji_site import health
 
-admin.site.site_header = admin.site.site_title = "Taiji"
-admin.site.index_title = _("Operations")
-
 urlpatterns: list[URLPattern | URLResolver] = [
+    # Browsers ask for it where a page names none, such as an answer of the API.
+    path("favicon.ico", RedirectView.as_view(url=static("img/taiji.svg"))),
     path("healthz/", health.healthz, name="healthz"),
     path("admin/", admin.site.urls),
     path("api/agent/", include("cluster.urls")),

@@ -9,8 +9,9 @@ from typing import Any
 import pytest
 
 from cluster.agent import options
-from jobs.admin import DEFAULTS, LEAST, MOST, PolicyForm
+from jobs.admin import PolicyForm
 from jobs.models import Policy
+from jobs.policy_fields import DEFAULTS, LEAST, MOST, MOST_S
 from jobs.scheduling import policy
 from launch.places import ROOT
 from taiji_site import env
@@ -37,7 +38,8 @@ def _is_plain(node: ast.expr) -> bool:
 
 
 NUMBERS, OTHERS = dict(calls("number")), {
-    kind: dict(calls(kind)) for kind in ("flag", "choice", "shaped", "zone", "database", "addresses")
+    kind: dict(calls(kind))
+    for kind in ("flag", "choice", "shaped", "zone", "database", "addresses", "address", "networks")
 }  # fmt: skip
 
 
@@ -89,6 +91,9 @@ WRONG = {
     "TAIJI_TIME_ZONE": ["Mars"],
     "DATABASE_URL": ["mysql://x"],
     "TAIJI_GIT": ["git@host:x", "https://u:p@host/"],
+    "TAIJI_OIDC_ISSUER": ["login.example.com", "https://u:p@host", "https://host/?a=b"],
+    "TAIJI_OIDC_ALGORITHM": ["none", "HS256"],
+    "TAIJI_TRUSTED_PROXIES": ["the proxy", "10.0.0.5/8", "10.0.0.0/33"],
     **{name: ["maybe", "-1", "2"] for name in OTHERS["flag"]},
 }
 
@@ -124,7 +129,8 @@ NUMBER_KEYS = [key for key in DEFAULTS if key not in policy.CHOICES]
 
 
 def faults(**values: object) -> dict[str, Any]:
-    form = PolicyForm({key: str(value) for key, value in values.items()}, instance=Policy())
+    given = {key: str(value) for key, value in values.items()}
+    form = PolicyForm({**given, "reason": "because"}, instance=Policy())
     return dict(form.errors)
 
 
@@ -166,7 +172,6 @@ def test_a_blank_key_of_the_policy_is_its_default(db: None, key: str) -> None:
 def test_the_greatest_values_of_the_policy_stop_no_pass(db: None) -> None:
     from django.utils import timezone
 
-    from jobs.admin import MOST_S
     from jobs.engine import passes
 
     greatest = {key: MOST.get(key, MOST_S) for key in NUMBER_KEYS}

@@ -72,7 +72,7 @@ def _live(options: dict[str, Any]) -> list[str]:
     return [
         f"{work.tasks} tasks since {work.since:%Y-%m-%d %H:%M} UTC, on the hosts, cards and quotas of now.",
         f"{work.still_running} of them still run, and count with the work they did so far.",
-        f"{work.never_ran} others are left out: they never ran, so nobody knows how long they would.",
+        f"Left out, since they never ran and nobody knows how long they would: {work.never_ran}.",
         "",
         *side_by_side.lines(reports),
     ]

@@ -1,0 +1,78 @@
+"""The admin: operators change everything in it, auditors look, and for all others it does not exist."""
+
+from collections.abc import Callable, Sequence
+from functools import wraps
+from typing import Any, TypeVar
+from urllib.parse import urlencode
+
+from django.contrib.admin import AdminSite, ModelAdmin
+from django.db.models import Model, QuerySet
+from django.http import Http404, HttpRequest, HttpResponse, HttpResponseBase, HttpResponseRedirect
+from django.urls import reverse
+from django.utils.translation import gettext_lazy as _
+
+from quotas import access, audit
+
+View = TypeVar("View", bound=Callable[..., HttpResponseBase])
+
+
+class Operations(AdminSite):
+    """Django's admin with the doors of the product: who is who, where people log in, what the audit gets to know."""
+
+    site_header = site_title = "Taiji"
+    index_title = _("Operations")
+
+    def has_permission(self, request: HttpRequest) -> bool:
+        """Let in who has a role of the platform, and staff who were given permissions one by one."""
+        user = request.user
+        return access.sees_all(user) or bool(user.is_active and user.is_staff)
+
+    def admin_view(self, view: View, cacheable: bool = False) -> View:
+        """Lead whoever is not logged in to the login; for those who may not enter nothing is here."""
+        inner = super().admin_view(view, cacheable)
+
+        @wraps(inner)
+        def enter(request: HttpRequest, *args: Any, **kwargs: Any) -> Any:
+            if request.user.is_authenticated and not self.has_permission(request):
+                raise Http404
+            return inner(request, *args, **kwargs)
+
+        return enter  # type: ignore[return-value]  # the same call and answer
+
+    def login(self, request: HttpRequest, extra_context: dict[str, Any] | None = None) -> HttpResponse:
+        """Send to the one login of the product, where tries are counted."""
+        back = request.GET.get("next") or reverse("admin:index", current_app=self.name)
+        return HttpResponseRedirect(f"{reverse('login')}?{urlencode({'next': back})}")
+
+    def register(self, model_or_iterable: Any, admin_class: Any = None, **options: Any) -> None:
+        """Register with the audit in between, so that no page of the admin can be forgotten."""
+        given = admin_class or ModelAdmin
+        super().register(model_or_iterable, type(given.__name__, (Audited, given), {}), **options)
+
+
+class Audited(ModelAdmin):  # type: ignore[type-arg]  # of any model
+    """What the admin writes into its own history goes into the audit too, in the same transaction."""
+
+    def log_addition(self, request: HttpRequest, obj: Model, message: Any) -> Any:
+        """Write that a row was added."""
+        _note("added", request, obj, message)
+        return super().log_addition(request, obj, message)
+
+    def log_change(self, request: HttpRequest, obj: Model, message: Any) -> Any:
+        """Write that a row was changed, and which fields."""
+        _note("changed", request, obj, message)
+        return super().log_change(request, obj, message)
+
+    def log_deletions(self, request: HttpRequest, queryset: QuerySet[Any]) -> Any:
+        """Write that rows are removed."""
+        rows: Sequence[Model] = list(queryset)
+        for row in rows:
+            _note("removed", request, row, "")
+        return super().log_deletions(request, queryset)
+
+
+def _note(what: str, request: HttpRequest, row: Model, message: Any) -> None:
+    """Write a deed; the admin's own words name fields, never their values."""
+    kind = row._meta.model_name or ""
+    said = {"said": message} if message else {}
+    audit.note(f"{kind}.{what}", by=request.user, on=row, **said)
