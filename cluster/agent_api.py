@@ -12,13 +12,26 @@ from typing import Any, ParamSpec, TypeVar
 
 from django.conf import settings
 from django.core.exceptions import RequestDataTooBig
+from django.db.models import Q
 from django.http import HttpRequest, HttpResponseBase, JsonResponse, StreamingHttpResponse
 from django.utils import timezone
 from django.utils.translation import gettext as _
 from django.views.decorators.csrf import csrf_exempt
 from django.views.decorators.http import require_GET, require_http_methods, require_POST
 
-from cluster import admission, bundles, fencing, hints, hub, inventory, logs, reports, sync, threads
+from cluster import (
+    admission,
+    bundles,
+    fencing,
+    hints,
+    hub,
+    inventory,
+    logs,
+    pod_tokens,
+    reports,
+    sync,
+    threads,
+)
 from cluster.agent.protocol import OLDEST, PROTOCOL
 from cluster.fields import Fault, Fields, Malformed
 from cluster.models import Host, Instance
@@ -136,7 +149,7 @@ def _take(request: HttpRequest) -> tuple[reports.Report, Host, sync.Desired]:
 
 @require_GET
 async def packed_code(request: HttpRequest, digest: str) -> HttpResponseBase:
-    """Send the packed code that an instance of the calling host needs."""
+    """Send the packed code that an instance of the calling host, or the calling pod, needs."""
     try:
         path, size = await threads.run(_packed_code, request, digest)
     except Refused as refused:
@@ -147,9 +160,10 @@ async def packed_code(request: HttpRequest, digest: str) -> HttpResponseBase:
 
 
 def _packed_code(request: HttpRequest, digest: str) -> tuple[Path, int]:
-    host = _host(request)
+    asks = pod_tokens.instance_of(_secret(request))
+    theirs = Q(pk=asks) if asks else Q(host=_host(request))
     # Also one that is wanted no more: its host may not know yet, and would take a refusal for a fault of the code.
-    live = Instance.objects.filter(host=host).exclude(phase=Instance.Phase.GONE)
+    live = Instance.objects.filter(theirs).exclude(phase=Instance.Phase.GONE)
     needed = ((spec.get("code") or {}).get("digest") for spec in live.values_list("spec", flat=True))
     if digest not in needed:  # the same answer for what is not there: a host learns only of its own
         raise _refuse(404, "unknown", _("No instance of this host needs such code."))

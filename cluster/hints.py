@@ -2,14 +2,17 @@
 
 import logging
 import time
+from collections.abc import Callable
 from functools import cache
-from typing import Any
+from typing import Any, TypeVar
 
 import redis
 from celery import current_app
 from django.conf import settings
 from django.db import transaction
 from kombu.exceptions import OperationalError
+
+T = TypeVar("T")
 
 log = logging.getLogger(__name__)
 CHANNEL = "taiji:"  # prefix of every Redis channel of the product
@@ -31,6 +34,17 @@ def _failed(what: str, error: Exception) -> None:
     if isinstance(error, redis.TimeoutError):  # one that is away says so at once
         _spared_until = time.monotonic() + SPARED_S
     log.warning("%s: %s", what, error)
+
+
+def ask(question: Callable[[Any], T]) -> T | None:
+    """Return what the Redis answers; None where it gives no answer now, which whoever asks has to live with."""
+    if _is_spared():
+        return None
+    try:
+        return question(_redis())
+    except redis.RedisError as error:
+        _failed("no answer", error)
+        return None
 
 
 def host_topic(host_id: int) -> str:

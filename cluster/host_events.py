@@ -10,6 +10,7 @@ from django.utils import timezone
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy, ngettext
 
+from cluster import host_sentences
 from cluster.agent.protocol import OLDEST, PROTOCOL
 from cluster.fencing import QUIET_S
 from cluster.models import Host, HostEvent
@@ -127,7 +128,8 @@ def failed_starts(args: Args) -> str:
 
 def reason(state_reason: str, state_args: Args | None) -> str:
     """Return why a host is in its state: an operator's words, or the platform's."""
-    return state_reason or failed_starts(state_args or {})
+    args = state_args or {}
+    return state_reason or failed_starts(args) or host_sentences.shown(str(args.get("node", "")))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -159,6 +159,12 @@ def mark() -> Mark:
     return (found.mark() if found else None,)
 
 
+def heard(topic: str, mark: Mark) -> bool:
+    """Say whether there may have been news of the topic since the mark was taken."""
+    found = _hubs.get(asyncio.get_running_loop())
+    return found is None or mark is None or found.heard(topic, mark[0])
+
+
 def listeners(topics: set[str]) -> int:
     """Return how many in this process listen to that of the topics which most listen to."""
     return _hub().crowd(topics)

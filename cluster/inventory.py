@@ -3,7 +3,7 @@
 import hashlib
 import logging
 import secrets
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -17,6 +17,7 @@ from cluster.models import Card, CardLease, GpuType, Host, Region
 from cluster.reports import CardReport
 
 log = logging.getLogger(__name__)
+NAME_AT_MOST = Host._meta.get_field("name").max_length or 128
 RANGES = ((0, 0), (1, 3), (4, 7), (8, 16), (17, 32), (33, 64))  # above: 65 and more
 
 
@@ -52,12 +53,25 @@ def _claim_name(name: str, region: Region, address: str, token_hash: str) -> int
         host_events.note(host.pk, "registered", args={"region": region.name})
         return host.pk
     # An operator blanks the token to free the name. One that is lost stays so until its agent says what runs there.
-    if not Host.objects.filter(pk=host.pk, token_hash="").update(**facts, machine="", seat=""):
+    free = Host.objects.filter(pk=host.pk, token_hash="", node="")  # a node of a cluster has no agent
+    if not free.update(**facts, machine="", seat=""):
         raise NameTaken
     host_events.note(host.pk, "registered_again")
     # One that was removed is ready again then.
     if host.state == State.REMOVED:
         host_moves.move(host.pk, State.REMOVED, State.READY)
+    return host.pk
+
+
+def enter_node(region: Region, node: str) -> int:
+    """Enter a node of the region's Kubernetes cluster as a host, and return its id; its name is the node's, if free."""
+    name = node[:NAME_AT_MOST]
+    if Host.objects.filter(name=name).exists():
+        name = f"{node}.{region.name}"[:NAME_AT_MOST]
+    host, made = Host.objects.get_or_create(region=region, node=node, defaults={"name": name})
+    if made:
+        host_events.note(host.pk, "registered", args={"region": region.name})
+        log.info("host %s entered for the node %s", host.pk, node)
     return host.pk
 
 
@@ -191,6 +205,7 @@ class FreeCards:
     gpu_type_id: int
     gpu_type: str
     free: int
+    cards: int  # all that there are, in use and out of order ones too
     largest_block: int  # on one host
     low: int
     high: int | None  # None: no upper end
@@ -212,21 +227,23 @@ def free_cards(now: datetime, held: Mapping[int, Mapping[int, int]] | None = Non
     """
     held = held or {}
     blocks: dict[tuple[str, str, int, int], list[int]] = defaultdict(list)
-    for region, gpu_type, region_id, type_id, host, state, lost_since, free in _free_by_host():
+    there: Counter[tuple[str, str, int, int]] = Counter()
+    for region, gpu_type, region_id, type_id, host, state, lost_since, free, cards in _free_by_host():
         usable = state == Host.State.READY and lost_since is None
         kept = held.get(host, {}).get(type_id, 0)
         blocks[region, gpu_type, region_id, type_id].append(max(0, free - kept) if usable else 0)
-    return [_free(*key, numbers, now) for key, numbers in sorted(blocks.items())]
+        there[region, gpu_type, region_id, type_id] += cards
+    return [_free(*key, numbers, there[key], now) for key, numbers in sorted(blocks.items())]
 
 
-def _free_by_host() -> Iterable[tuple[str, str, int, int, int, str, datetime | None, int]]:
+def _free_by_host() -> Iterable[tuple[str, str, int, int, int, str, datetime | None, int, int]]:
     leased = CardLease.objects.filter(card=OuterRef("pk"), released_at__isnull=True)
     is_free = Q(~Exists(leased), state=Card.State.OK)
     return (
         Card.objects.exclude(state=Card.State.MISSING)
         .exclude(host__state=Host.State.REMOVED)
         .values("host__region__name", "gpu_type__name", "host__region_id", "gpu_type_id", "host_id")
-        .annotate(free=Count("pk", filter=is_free))
+        .annotate(free=Count("pk", filter=is_free), cards=Count("pk"))
         .values_list(
             "host__region__name",
             "gpu_type__name",
@@ -236,13 +253,14 @@ def _free_by_host() -> Iterable[tuple[str, str, int, int, int, str, datetime | N
             "host__state",
             "host__lost_since",
             "free",
+            "cards",
         )
         .order_by()
     )
 
 
 def _free(
-    region: str, gpu_type: str, region_id: int, type_id: int, blocks: list[int], now: datetime
+    region: str, gpu_type: str, region_id: int, type_id: int, blocks: list[int], cards: int, now: datetime
 ) -> FreeCards:
     free = sum(blocks)
     low, high = next((pair for pair in RANGES if free <= pair[1]), (65, None))
@@ -252,6 +270,7 @@ def _free(
         gpu_type_id=type_id,
         gpu_type=gpu_type,
         free=free,
+        cards=cards,
         largest_block=max(blocks),
         low=low,
         high=high,

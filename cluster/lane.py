@@ -12,7 +12,7 @@ from typing import Any
 
 from django.conf import settings
 from django.core.handlers.asgi import ASGIRequest
-from django.http import HttpResponseBase, JsonResponse, StreamingHttpResponse
+from django.http import HttpResponseBase, HttpResponseNotAllowed, JsonResponse, StreamingHttpResponse
 from django.http.response import Http404
 from django.urls import resolve
 
@@ -59,22 +59,22 @@ def _bounded(path: str, receive: Receive) -> Receive:
 
 
 async def _serve(scope: Message, receive: Receive, send: Send) -> None:
-    body = await _body(receive)
+    body = await read_body(receive)
     if body is None:
         return
     answering = asyncio.create_task(_answer(scope, body))
-    leaving = asyncio.create_task(_hung_up(receive))
+    leaving = asyncio.create_task(hung_up(receive))
     try:
         await asyncio.wait({answering, leaving}, return_when=asyncio.FIRST_COMPLETED)
         if answering.done():
-            await _send(answering.result(), send)
+            await answer_with(answering.result(), send)
     finally:
         answering.cancel()
         leaving.cancel()
         await asyncio.gather(answering, leaving, return_exceptions=True)
 
 
-async def _body(receive: Receive) -> bytes | None:
+async def read_body(receive: Receive) -> bytes | None:
     """Return the body, cut just beyond the size that views refuse, or None where the caller hung up."""
     parts: list[bytes] = []
     left = (settings.DATA_UPLOAD_MAX_MEMORY_SIZE or 0) + 1
@@ -89,7 +89,8 @@ async def _body(receive: Receive) -> bytes | None:
             return b"".join(parts)
 
 
-async def _hung_up(receive: Receive) -> None:
+async def hung_up(receive: Receive) -> None:
+    """Return when the caller does not wait for the answer any more."""
     while (await receive())["type"] != "http.disconnect":
         pass
 
@@ -99,7 +100,7 @@ async def _answer(scope: Message, body: bytes) -> HttpResponseBase:
         request = ASGIRequest(dict(scope), BytesIO(body))
         match = resolve(request.path_info)
         response: HttpResponseBase = await match.func(request, *match.args, **match.kwargs)
-        return response
+        return _not_allowed(response) if isinstance(response, HttpResponseNotAllowed) else response
     except Http404:
         return _fault(404, "unknown", "There is nothing at this address.")
     except Exception:  # the last line of defence: the agent is to be answered, whatever it was
@@ -107,11 +108,19 @@ async def _answer(scope: Message, body: bytes) -> HttpResponseBase:
         return _fault(500, "error", "The platform could not do this; its log says why.")
 
 
+def _not_allowed(response: HttpResponseNotAllowed) -> JsonResponse:
+    """Say the same in the form of all other faults."""
+    told = _fault(405, "method_not_allowed", f"This address takes {response['Allow']}.")
+    told["Allow"] = response["Allow"]
+    return told
+
+
 def _fault(status: int, code: str, message: str) -> JsonResponse:
     return JsonResponse({"errors": [{"field": "", "code": code, "message": message}]}, status=status)
 
 
-async def _send(response: HttpResponseBase, send: Send) -> None:
+async def answer_with(response: HttpResponseBase, send: Send) -> None:
+    """Send a response, one that is made while it is sent piece by piece."""
     content = getattr(response, "content", b"")
     headers = [(name.lower().encode(), value.encode("latin-1")) for name, value in response.items()]
     if not isinstance(response, StreamingHttpResponse):

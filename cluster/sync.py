@@ -111,7 +111,7 @@ def take(host: Host, report: Report, now: datetime) -> Desired:
     cards = inventory.changed_cards(host.pk, report.cards)
     moves = _moves(known, report.instances, now)
     facts = _facts(host, report, clean=_is_clean(known, report))
-    if cards or moves or facts or host.last_seen_at is None or now - host.last_seen_at >= SEEN_EVERY:
+    if cards or moves or facts or _is_time(host.last_seen_at, now):
         _write(host, report, now, facts=facts, cards=cards, moves=moves, live=len(known))
         gangs.tell(
             {known[pk].gang for pk, old, _ in moves if old in gangs.UNREADY and gangs.waits(known[pk].spec)}
@@ -119,6 +119,11 @@ def take(host: Host, report: Report, now: datetime) -> Desired:
         commits.tell({known[pk].gang for pk, _, changes in moves if "commit" in changes})
     card_metrics.keep(host.pk, report.minutes, now)
     return _answer(_moved(known, moves), report, host.cleared_faults)
+
+
+def _is_time(seen_at: datetime | None, now: datetime) -> bool:
+    """Say whether it is time to write down that a host was seen, as where our own clock was put back since."""
+    return seen_at is None or abs(now - seen_at) >= SEEN_EVERY
 
 
 def _write(

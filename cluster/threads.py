@@ -20,9 +20,16 @@ pool: ThreadPoolExecutor | None = ThreadPoolExecutor(4, thread_name_prefix="data
 
 def run(call: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> Awaitable[R]:
     """Run `call`, which may use the database, in one of the threads."""
+    return run_in(pool, call, *args, **kwargs)
+
+
+def run_in(
+    some: ThreadPoolExecutor | None, call: Callable[P, R], *args: P.args, **kwargs: P.kwargs
+) -> Awaitable[R]:
+    """Run it in one of some other threads, which keep their connections too."""
     if pool is None:
         return sync_to_async(call)(*args, **kwargs)
-    return sync_to_async(_on_kept_connection(call), thread_sensitive=False, executor=pool)(*args, **kwargs)
+    return sync_to_async(_on_kept_connection(call), thread_sensitive=False, executor=some)(*args, **kwargs)
 
 
 def _on_kept_connection(call: Callable[P, R]) -> Callable[P, R]:

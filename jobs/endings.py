@@ -98,6 +98,10 @@ ENDINGS: dict[str, Ending] = {
     ),
     "host_restarted": Ending(_("Its host %(host)s was restarted"), _AGAIN),
     "lost": Ending(_("Its host %(host)s was lost"), _AGAIN),
+    "pod_lost": Ending(
+        _("Its pod on %(host)s was removed by force: nobody saw how it ended"),
+        _("An operator of the cluster, or a controller there, deletes pods of tasks: ask who."),
+    ),
 }
 
 

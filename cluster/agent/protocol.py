@@ -154,6 +154,7 @@ SYSTEM_FOLDERS = frozenset(
 KEEPER_LOST = "keeper lost"
 HOST_RESTARTED = "host restarted"
 HOST_LOST = "host lost"  # said by the platform, not by the agent
+POD_LOST = "pod lost"  # said of pods of a Kubernetes cluster
 
 # What `cause` may say. Other words are taken for none: a newer agent may know more of them.
 CAUSES = {

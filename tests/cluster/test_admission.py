@@ -214,6 +214,20 @@ def test_an_agent_one_version_back_is_served_and_told(world: World) -> None:
     assert (host.agent_protocol, codes()) == (1, ["agent_old"])
 
 
+@pytest.mark.parametrize("protocol", [-1, -(10**30), 1.0, True, "2", None, [], {}])
+def test_a_protocol_that_is_none_is_refused_with_its_field(
+    agent: Agent, host: Host, protocol: object
+) -> None:
+    [fault] = agent.sync(400, **here(protocol=protocol))["errors"]
+    assert (fault["field"], fault["code"]) == ("protocol", "required")
+    assert codes() == []
+
+
+def test_an_agent_of_a_later_protocol_is_served(agent: Agent, host: Host) -> None:
+    agent.sync(**here(protocol=10**30))
+    assert codes() == []
+
+
 def test_an_agent_that_is_too_old_is_refused_and_operators_see_why(agent: Agent, host: Host) -> None:
     pk = launch(host)
     for _ in range(2):

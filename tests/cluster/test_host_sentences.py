@@ -44,7 +44,8 @@ def test_every_sentence_of_the_agent_is_known_and_shown_in_chinese() -> None:
     found = list(sentences())
     found += [(said.format(place="https://x", said="XYZ"), "git.MEANINGS") for _, said, _ in git.MEANINGS]
     found += [
-        (word, "protocol") for word in (protocol.KEEPER_LOST, protocol.HOST_LOST, protocol.HOST_RESTARTED)
+        (word, "protocol")
+        for word in (protocol.KEEPER_LOST, protocol.HOST_LOST, protocol.HOST_RESTARTED, protocol.POD_LOST)
     ]
     found.append((records.STOPPED_EARLY, "records"))
     assert len(found) > 50

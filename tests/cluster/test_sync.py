@@ -10,6 +10,7 @@ import pytest
 from django.db import connection
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
+from django.utils import timezone
 from pytest_django import DjangoAssertNumQueries, DjangoCaptureOnCommitCallbacks, Settings
 
 from cluster import hints, reports, sync
@@ -378,6 +379,14 @@ def test_that_an_idle_host_was_seen_is_written_now_and_then(
     assert seen is not None
     assert seen > NOW + timedelta(days=1)
     assert published == []
+
+
+def test_that_a_host_was_seen_before_the_clock_was_put_back_is_not_believed(agent: Agent, host: Host) -> None:
+    Host.objects.update(last_seen_at=timezone.now() + timedelta(hours=1))
+    agent.sync()
+    seen = Host.objects.get().last_seen_at
+    assert seen is not None
+    assert seen <= timezone.now()
 
 
 def test_a_sync_is_a_fixed_number_of_queries_whatever_is_on_the_host(

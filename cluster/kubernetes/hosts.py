@@ -1,0 +1,148 @@
+"""The rows of a cluster's nodes: which hosts there are, what the platform wants of them, and that they are heard."""
+
+import uuid
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from django.db.models import Exists, OuterRef
+
+from cluster import gangs, host_moves, inventory
+from cluster.host_states import State
+from cluster.kubernetes.nodes import KnownCard
+from cluster.models import Card, CardLease, Host, Instance, Region
+
+GONE_NODE = "The node is gone from its cluster."
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wanted:
+    """What a row says of a live instance."""
+
+    id: uuid.UUID
+    host: int
+    gang: int
+    rank: int
+    phase: str
+    wanted: bool
+    commit: str
+
+
+def region(name: str) -> Region:
+    """Return the region of a cluster, made at its first start."""
+    return Region.objects.get_or_create(name=name)[0]
+
+
+def rows(of: Region) -> dict[str, Host]:
+    """Return the hosts of the region's cluster by the name of their node."""
+    return {host.node: host for host in Host.objects.filter(region=of).exclude(node="").order_by("pk")}
+
+
+def enter(of: Region, nodes: Iterable[str], known: Mapping[str, Host]) -> dict[str, Host]:
+    """Enter the nodes that have no row yet, and return the hosts of all."""
+    new = sorted(set(nodes) - known.keys())
+    for node in new:
+        inventory.enter_node(of, node)
+    return rows(of) if new else dict(known)
+
+
+def known_cards(hosts: Iterable[int]) -> dict[int, list[KnownCard]]:
+    """Return the cards of these hosts as they are known, in one query."""
+    leased = CardLease.objects.filter(card=OuterRef("pk"), released_at__isnull=True)
+    found: dict[int, list[KnownCard]] = defaultdict(list)
+    cards = Card.objects.filter(host__in=list(hosts)).annotate(leased=Exists(leased)).order_by("index")
+    for host, index, uid, state, is_leased in cards.values_list("host", "index", "uuid", "state", "leased"):
+        found[host].append(KnownCard(index=index, uuid=uid, state=state, leased=is_leased))
+    return found
+
+
+def wanted(of: Region) -> dict[uuid.UUID, Wanted]:
+    """Return what the rows say of everything that lives on the cluster's nodes, in one query."""
+    live = Instance.objects.filter(host__region=of).exclude(host__node="").exclude(phase=Instance.Phase.GONE)
+    columns = ("id", "host", "gang", "rank", "phase", "wanted", "commit")
+    return {
+        row[0]: Wanted(**dict(zip(columns, row, strict=True)))
+        for row in live.order_by("pk").values_list(*columns)
+    }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Place:
+    """Where an instance is to run, and on which kind of cards."""
+
+    id: uuid.UUID
+    host: int
+    gang: int
+    rank: int
+    card: str  # uuid of one of its cards; blank: it has none
+
+
+def places(instances: Sequence[uuid.UUID]) -> dict[uuid.UUID, Place]:
+    """Return where these instances are to run, in two queries."""
+    leases = CardLease.objects.filter(instance__in=instances, released_at=None).order_by("card__index")
+    cards = dict(leases.values_list("instance", "card__uuid"))
+    rows = Instance.objects.filter(pk__in=instances).values_list("pk", "host", "gang", "rank")
+    return {
+        pk: Place(id=pk, host=host, gang=gang, rank=rank, card=cards.get(pk, ""))
+        for pk, host, gang, rank in rows
+    }
+
+
+def marks(live: Iterable[Wanted]) -> dict[int, tuple[object, ...]]:
+    """Return by host what its orders follow from: where that is as before, so are they.
+
+    That is what is wanted of its instances, and of each gang whether all are ready and which commit was chosen.
+    """
+    every = list(live)
+    # Asked of all its members, wherever they are; one query, none where nobody waits.
+    ready = gangs.ready({row.gang for row in every if row.phase == Instance.Phase.READY})
+    commits = {row.gang: row.commit for row in every if row.commit and row.rank == 0}
+    found: dict[int, list[object]] = defaultdict(list)
+    for row in every:
+        found[row.host].append((row.id, row.wanted, row.gang in ready, commits.get(row.gang, "")))
+    return {host: tuple(each) for host, each in found.items()}
+
+
+def placed(live: Iterable[Wanted]) -> dict[int, frozenset[uuid.UUID]]:
+    """Return by host the instances of which it was said that they are there."""
+    found: dict[int, set[uuid.UUID]] = defaultdict(set)
+    for row in live:
+        if row.phase != Instance.Phase.PENDING:
+            found[row.host].add(row.id)
+    return {host: frozenset(ids) for host, ids in found.items()}
+
+
+def heard(hosts: Sequence[int], now: datetime) -> None:
+    """Note that these hosts were heard, in one statement: their reports said nothing new."""
+    Host.objects.filter(pk__in=hosts, lost_since=None).update(last_seen_at=now)
+
+
+def close(host: Host, sentence: str) -> None:
+    """Let a host take no starts, or say anew why: its cluster keeps tasks from it. Blank: it takes them again.
+
+    What operators said of the host stands.
+    """
+    state, ours = State(host.state), _ours(host)
+    if sentence and state == State.READY:
+        host_moves.move(host.pk, state, State.CORDONED, args={"node": sentence})
+    elif sentence and state == State.CORDONED and ours not in {"", sentence}:
+        Host.objects.filter(pk=host.pk, state=state).update(state_args={"node": sentence})
+    elif not sentence and state == State.CORDONED and ours:
+        host_moves.move(host.pk, state, State.READY)
+
+
+def remove(host: Host) -> None:
+    """Note that the host's node is no more: what runs there ends as lost."""
+    if host.state != State.REMOVED:
+        host_moves.move(host.pk, State(host.state), State.REMOVED, args={"node": GONE_NODE})
+
+
+def restore(host: Host) -> None:
+    """Note that a node is back that was gone; one that operators removed stays so."""
+    if host.state == State.REMOVED and _ours(host):
+        host_moves.move(host.pk, State.REMOVED, State.READY)
+
+
+def _ours(host: Host) -> str:
+    return str((host.state_args or {}).get("node", ""))

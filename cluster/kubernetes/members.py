@@ -1,0 +1,43 @@
+"""From a row's order to what its pod is made of: the only place of this room where secrets are in clear."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from cryptography.fernet import InvalidToken
+
+from cluster import pod_tokens, vault
+from cluster.kubernetes.hosts import Place
+from cluster.kubernetes.nodes import GPU, resource_of
+from cluster.kubernetes.options import Options
+from cluster.kubernetes.pods import Member
+from cluster.registries import registry_of
+
+REGISTRY, TOKEN = "container.registry.", "code.token"
+
+
+def member_of(
+    place: Place, node: str, spec: Mapping[str, Any], sealed: str, options: Options
+) -> Member | None:
+    """Return the instance as its pod needs it; None where its secrets cannot be read with the present keys."""
+    try:
+        secrets = vault.unseal(sealed)
+    except InvalidToken:
+        return None
+    code = spec.get("code") or {}
+    registry = {
+        name.removeprefix(REGISTRY): value for name, value in secrets.items() if name.startswith(REGISTRY)
+    }
+    image = str((spec.get("container") or {}).get("image", ""))
+    return Member(
+        id=place.id,
+        gang=place.gang,
+        rank=place.rank,
+        host_id=place.host,
+        node=node,
+        spec=spec,
+        resource=resource_of(place.card) or GPU,
+        secret_env={name: value for name, value in secrets.items() if "." not in name},
+        code_token=secrets.get(TOKEN, ""),
+        pod_token=pod_tokens.issue(place.id) if code.get("kind") == "upload" else "",
+        registry={**registry, "name": registry_of(image)} if registry else {},
+    )

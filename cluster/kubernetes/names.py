@@ -1,0 +1,53 @@
+"""What things of ours are called in a Kubernetes cluster: all from ids, so that doing one twice is seen."""
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+GROUP = "taiji.io"
+REGION = f"{GROUP}/region"  # whose it is: one controller per region
+INSTANCE = f"{GROUP}/instance"
+GANG = f"{GROUP}/gang"
+RANK = f"{GROUP}/rank"
+HOST = f"{GROUP}/host"  # the id of the row
+IDLE = f"{GROUP}/idle"  # a member that only keeps its place
+WAITS = f"{GROUP}/waits"  # a member that starts its command when all are ready
+LABEL = f"{GROUP}/label"  # for people
+GO = f"{GROUP}/go"  # an annotation that says: all are ready
+COMMIT = f"{GROUP}/commit"  # an annotation: what the first member runs
+VERDICT = f"{GROUP}/verdict"  # an annotation: why it was given up, a cause and a sentence
+GPU_TYPE = f"{GROUP}/gpu-type"  # a node's own word for its cards, before any other
+
+# A pod is kept until its end was received, as exit records are on hosts with an agent.
+FINALIZER = f"{GROUP}/report"
+MAIN, CODE = "main", "code"  # containers
+
+
+def pod_name(gang: int, rank: int) -> str:
+    """Return the name of a member's pod, and of the Secret that belongs to it."""
+    return f"taiji-{gang}-{rank}"
+
+
+def service_name(gang: int) -> str:
+    """Return the name of the headless service through which the members of a gang find each other."""
+    return f"taiji-{gang}"
+
+
+def address(gang: int, rank: int, namespace: str) -> str:
+    """Return the name under which a member of a gang is reached."""
+    return f"{pod_name(gang, rank)}.{service_name(gang)}.{namespace}.svc"
+
+
+def label_value(text: str) -> str:
+    """Return `text` as a label may say it: what it may not hold is a dash."""
+    return re.sub(r"[^A-Za-z0-9._-]", "-", text)[:63].strip("-._")
+
+
+def labels_of(thing: Mapping[str, Any]) -> Mapping[str, str]:
+    """Return the labels of an object, none where it has none."""
+    return thing["metadata"].get("labels") or {}
+
+
+def annotations_of(thing: Mapping[str, Any]) -> Mapping[str, str]:
+    """Return the annotations of an object, none where it has none."""
+    return thing["metadata"].get("annotations") or {}

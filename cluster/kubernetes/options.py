@@ -1,0 +1,36 @@
+"""What the controller of one cluster is told: where things are, and how pods of tasks look there."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+RUN_FOLDER = "/taiji/run"  # hosts of the gang and the code's own command
+WORK_FOLDER = "/taiji/work"
+POD_FOLDER = "/taiji/pod"  # what the controller tells a pod while it runs
+STORAGE_FOLDER = "/taiji/storage"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Options:
+    """The options of `manage.py kubernetes`; blank: none."""
+
+    region: str
+    namespace: str
+    storage_claim: str
+    storage_path: str = STORAGE_FOLDER
+    default_image: str = ""  # of tasks that name none
+    tools_image: str = ""  # brings code: has the agent's package, Python and git
+    platform_url: str = ""  # how pods reach the platform, for uploaded code
+    gpu_types: Mapping[str, str] = field(default_factory=dict)  # what a node's label says → type
+    node_selector: str = ""  # of the nodes that are ours to use
+    tolerations: tuple[str, ...] = ()  # keys of taints that do not keep tasks away
+    priority_class: str = ""
+    service_account: str = ""
+    runtime_class: str = ""
+    pull_secrets: tuple[str, ...] = ()
+    user: str = ""  # UID or UID:GID of tasks; blank: the image's
+    unschedulable_s: float = 120.0  # a pod that finds no place for so long is given up
+
+    @property
+    def offers(self) -> tuple[str, ...]:
+        """Return the kinds of instance that its nodes run."""
+        return ("container", "limits", "process") if self.default_image else ("container",)

@@ -1,0 +1,152 @@
+"""What is done to pods: each order may be given again after any crash, and then changes nothing more."""
+
+import logging
+import uuid
+from collections.abc import Mapping
+from typing import Any
+
+from cluster.kubernetes import names, pods
+from cluster.kubernetes.calls import Away, Calls, Conflict, Missing, Refused
+from cluster.kubernetes.options import Options
+from cluster.kubernetes.pods import Member
+
+log = logging.getLogger(__name__)
+JSON = dict[str, Any]
+Outcome = tuple[str, Any] | tuple[str, int, Any]
+DETAIL_AT_MOST = 500
+
+
+class NameTaken(Exception):
+    """An older pod has the name and is not gone yet: it is tried again."""
+
+
+class Orders:
+    """The orders of one cluster's controller."""
+
+    def __init__(self, calls: Calls, options: Options) -> None:
+        """Give them through `calls`."""
+        self._calls, self._options = calls, options
+        folder = f"/api/v1/namespaces/{options.namespace}"
+        self._pods, self._services, self._secrets = (
+            f"{folder}/{kind}" for kind in ("pods", "services", "secrets")
+        )
+
+    def launch(self, member: Member) -> Outcome:
+        """Have the pod of a member; raises NameTaken, calls.Away."""
+        try:
+            pod = self._start(member)
+        except Refused as refused:
+            return "refused", member.host_id, f"The cluster does not take the pod: {refused}"[:DETAIL_AT_MOST]
+        return "made", member.host_id, pod
+
+    def look_up(self, pod: Mapping[str, Any]) -> Outcome:
+        """Say whether a pod that the watch does not show is there."""
+        try:
+            found = self._calls.get(f"{self._pods}/{pod['metadata']['name']}")
+        except Missing:
+            return "missing", pod
+        return ("there" if found["metadata"]["uid"] == pod["metadata"]["uid"] else "missing"), pod
+
+    def _start(self, member: Member) -> JSON:
+        """Make what the pod needs, the pod, and have the former go with it."""
+        secrets = pods.secrets(member, self._options)
+        for secret in secrets:
+            self._once(self._secrets, secret)
+        if member.members > 1:
+            self._once(self._services, pods.service(member.gang, self._options))
+        pod = self._pod(member)
+        owned = {"metadata": {"ownerReferences": [pods.owner(pod)]}}
+        paths = [f"{self._secrets}/{secret['metadata']['name']}" for secret in secrets]
+        if member.members > 1 and member.rank == 0:
+            paths.append(f"{self._services}/{names.service_name(member.gang)}")
+        for path in paths:
+            try:
+                self._calls.patch(path, owned)
+            except (Refused, Away) as error:  # the pod is there and runs; what is left over is swept
+                log.warning("%s has no owner: %s", path, error)
+        return pod
+
+    def stop(self, pod: Mapping[str, Any]) -> None:
+        """Have a pod end within its grace; only this one, whoever has its name by then."""
+        metadata = pod["metadata"]
+        try:
+            self._calls.delete(f"{self._pods}/{metadata['name']}", uid=metadata["uid"])
+        except Conflict:
+            log.info("%s is another pod by now", metadata["name"])
+
+    def give_up(self, pod: Mapping[str, Any], cause: str, sentence: str) -> None:
+        """Have a pod end that cannot start, with the reason kept on it."""
+        self.annotate(pod, {names.VERDICT: f"{cause}\n{sentence}"})
+        self.stop(pod)
+
+    def annotate(self, pod: Mapping[str, Any], annotations: Mapping[str, str]) -> None:
+        """Tell a pod something, or keep it on it; nothing where it is no more."""
+        metadata = pod["metadata"]
+        # With its uid: the API server refuses it where another pod has the name.
+        body = {"metadata": {"uid": metadata["uid"], "annotations": dict(annotations)}}
+        try:
+            self._calls.patch(f"{self._pods}/{metadata['name']}", body)
+        except (Missing, Conflict):
+            log.info("%s is no more, or another pod by now", metadata["name"])
+
+    def forget(self, pod: Mapping[str, Any]) -> None:
+        """Let a pod go whose end was received."""
+        metadata = pod["metadata"]
+        if names.FINALIZER in (metadata.get("finalizers") or ()):
+            rest = [name for name in metadata["finalizers"] if name != names.FINALIZER]
+            # As it was seen: a finalizer that another added since is not lost.
+            version = metadata["resourceVersion"]
+            try:
+                body = {"metadata": {"finalizers": rest, "resourceVersion": version}}
+                self._calls.patch(f"{self._pods}/{metadata['name']}", body)
+            except Missing:
+                return
+        try:
+            self._calls.delete(f"{self._pods}/{metadata['name']}", uid=metadata["uid"])
+        except Conflict:
+            return
+
+    def sweep(self, live: set[str]) -> int:
+        """Remove what was made for pods that never came, and return how much that was.
+
+        `live` names instances that may still get theirs; what has an owner goes with it.
+        """
+        mine = f"{names.REGION}={names.label_value(self._options.region)}"
+        swept = 0
+        for folder in (self._secrets, self._services):
+            things, _ = self._calls.list(folder, labelSelector=mine)
+            for thing in things:
+                labels, metadata = names.labels_of(thing), thing["metadata"]
+                key = labels.get(names.INSTANCE) or f"gang {labels.get(names.GANG)}"
+                if not metadata.get("ownerReferences") and key not in live:
+                    self._calls.delete(f"{folder}/{metadata['name']}", uid=metadata["uid"])
+                    swept += 1
+        return swept
+
+    def _pod(self, member: Member) -> JSON:
+        try:
+            return self._calls.create(self._pods, pods.pod(member, self._options))
+        except Conflict:
+            found = self._calls.get(f"{self._pods}/{member.name}")
+            if names.labels_of(found).get(names.INSTANCE) != str(member.id):
+                raise NameTaken(f"{member.name} is the name of another pod that is not gone yet") from None
+            return found
+
+    def _once(self, folder: str, body: JSON) -> None:
+        """Create an object; one of that name that was left by a start that broke off is the same."""
+        try:
+            self._calls.create(folder, body)
+        except Conflict:
+            name = body["metadata"]["name"]
+            found = names.labels_of(self._calls.get(f"{folder}/{name}"))
+            if found.get(names.INSTANCE) != body["metadata"]["labels"].get(names.INSTANCE):
+                self._calls.delete(f"{folder}/{name}")
+                raise NameTaken(f"{name} belonged to another instance") from None
+
+
+def instance_of(pod: Mapping[str, Any]) -> uuid.UUID | None:
+    """Return the instance that a pod of ours is; None where its label says none."""
+    try:
+        return uuid.UUID(names.labels_of(pod).get(names.INSTANCE, ""))
+    except ValueError:
+        return None

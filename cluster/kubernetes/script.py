@@ -1,0 +1,39 @@
+"""The first process of a task's container: waits for its gang, runs the command, passes TERM on to all below it.
+
+The kernel spares the first process of a container signals that it has no handler for, so the command is never
+that; and a shell does not pass TERM on to what it started. It needs no program but those of every image with a
+shell; where it has no `sleep` that knows parts of a second it looks once a second.
+"""
+
+from cluster.kubernetes.options import POD_FOLDER, RUN_FOLDER
+
+SHELL = "/bin/sh"
+IDLE = "exec >/dev/null 2>&1; while :; do sleep 3600 & wait $!; done"  # keeps a place
+STOPPED = 143  # as a shell says that TERM ended it
+
+FIRST = f"""\
+child=
+term() {{
+    below=
+    if [ -r "/proc/$1/task/$1/children" ]; then read -r below <"/proc/$1/task/$1/children" || :; fi
+    kill -TERM "$1" 2>/dev/null  # before those below it: one that waits for them is to hear of it first
+    for one in $below; do term "$one"; done
+}}
+trap 'if [ "$child" ]; then term "$child"; else exit {STOPPED}; fi' TERM
+if [ "$TAIJI_HOSTS" ]; then printf '%s\\n' "$TAIJI_HOSTS" >{RUN_FOLDER}/hosts || exit 78; fi
+mkdir -p "$TAIJI_TASK_DIR" || {{ echo "[taiji] the folder $TAIJI_TASK_DIR could not be made"; exit 78; }}
+if [ "$TAIJI_WAITS" ]; then
+    until [ -s {POD_FOLDER}/go ]; do sleep 0.1 2>/dev/null || sleep 1; done
+fi
+unset TAIJI_HOSTS TAIJI_WAITS
+command=$1
+if [ -z "$command" ]; then read -r command <{RUN_FOLDER}/command || exit 78; fi
+{SHELL} -c "$command" &
+child=$!
+exec 2>/dev/null  # what this shell says of signals is nothing that the task printed
+while :; do
+    wait "$child"
+    status=$?
+    kill -0 "$child" 2>/dev/null || exit "$status"
+done
+"""

@@ -1,0 +1,135 @@
+"""A mirror of one kind of objects: listed once, then watched, and listed again only where the watch lost its place."""
+
+import logging
+import random
+import threading
+import time
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from cluster.kubernetes.calls import Away, Calls, Expired, Refused
+
+log = logging.getLogger(__name__)
+JSON = dict[str, Any]
+WATCH_S = 60  # the server ends a watch after so long, and it goes on where it was
+QUIET_S = WATCH_S + 15.0  # a connection that says nothing for longer is dead
+FIRST_RETRY_S, LAST_RETRY_S = 0.2, 10.0
+
+
+class Mirror:
+    """What a thread of its own last heard of the objects at `path`, by namespace and name."""
+
+    def __init__(
+        self,
+        calls: Calls,
+        path: str,
+        changed: Callable[[], None],
+        *,
+        keep: Callable[[JSON], JSON | None] = lambda thing: thing,
+        **query: str,
+    ) -> None:
+        """Mirror what `query` selects; `keep` cuts down each object, or drops it with None."""
+        self._calls, self._path, self._query = calls, path, query
+        self._keep, self._changed = keep, changed
+        self._lock = threading.Lock()
+        self._objects: dict[str, JSON] = {}
+        self._ended = threading.Event()
+        self.synced = threading.Event()  # listed at least once
+        self.version = ""  # of what is here
+        self.trouble = ""  # why it is not up to date, in a sentence; blank: it is
+        self.lists = 0
+        self._thread = threading.Thread(target=self._run, name=f"mirror of {path}", daemon=True)
+
+    def start(self) -> "Mirror":
+        """Begin."""
+        self._thread.start()
+        return self
+
+    def stop(self) -> None:
+        """End with the next event or pause; the thread keeps nothing from ending."""
+        self._ended.set()
+
+    def objects(self) -> list[JSON]:
+        """Return all objects, in order of namespace and name; they are not to be changed."""
+        with self._lock:
+            return [thing for _, thing in sorted(self._objects.items())]
+
+    def _run(self) -> None:
+        retry_s = FIRST_RETRY_S
+        while not self._ended.is_set():
+            try:
+                if not self.version:
+                    self._list()
+                self._watch()
+                retry_s = FIRST_RETRY_S
+                continue
+            except Expired:
+                log.info("the watch of %s lost its place: it is listed again", self._path)
+                self.version = ""
+                wait_s = random.uniform(0.0, FIRST_RETRY_S)
+            except (Away, Refused) as error:
+                self._note(f"{self._path} is not heard: {error}")
+                wait_s = retry_s * random.uniform(0.7, 1.3)
+                retry_s = min(retry_s * 2, LAST_RETRY_S)
+            self._ended.wait(wait_s)
+
+    def _note(self, trouble: str) -> None:
+        if trouble != self.trouble:
+            (log.warning if trouble else log.info)("%s", trouble or f"{self._path} is heard again")
+            self.trouble = trouble
+            self._changed()
+
+    def _list(self) -> None:
+        items, version = self._calls.list(self._path, **self._query)
+        kept = {_key(thing): small for thing in items if (small := self._keep(thing)) is not None}
+        with self._lock:
+            self._objects, self.version = kept, version
+            self.lists += 1
+        self.synced.set()
+        self._note("")
+        self._changed()
+
+    def _watch(self) -> None:
+        query = {
+            **self._query,
+            "watch": "true",
+            "allowWatchBookmarks": "true",
+            "resourceVersion": self.version,
+            "timeoutSeconds": WATCH_S,
+        }
+        began = time.monotonic()
+        with self._calls.stream(self._path, QUIET_S, **query) as events:
+            for event in events:
+                self._note("")
+                self._take(event)
+                if self._ended.is_set():
+                    return
+        if time.monotonic() - began < FIRST_RETRY_S:  # one that ends at once is not asked for without a pause
+            self._ended.wait(FIRST_RETRY_S)
+        self._note("")
+
+    def _take(self, event: Mapping[str, Any]) -> None:
+        kind, thing = event["type"], event["object"]
+        if kind == "ERROR":
+            code, message = int(thing.get("code") or 0), str(thing.get("message", ""))
+            raise Expired(code, "Expired", message) if code == 410 else Away(message or f"error {code}")
+        with self._lock:
+            if kind == "DELETED":
+                self._objects.pop(_key(thing), None)
+            elif kind != "BOOKMARK":
+                self._put(thing)
+            self.version = thing["metadata"]["resourceVersion"]
+        if kind != "BOOKMARK":
+            self._changed()
+
+    def _put(self, thing: JSON) -> None:
+        key, small = _key(thing), self._keep(thing)
+        if small is None:
+            self._objects.pop(key, None)
+            return
+        self._objects[key] = small
+
+
+def _key(thing: Mapping[str, Any]) -> str:
+    metadata = thing["metadata"]
+    return f"{metadata.get('namespace', '')}/{metadata['name']}"

@@ -1,0 +1,100 @@
+"""manage.py kubernetes: run tasks on a Kubernetes cluster, one long-running process for each."""
+
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+from django.core.management.base import BaseCommand, CommandError, CommandParser
+
+from cluster.kubernetes import nodes
+from cluster.kubernetes.options import STORAGE_FOLDER, Options
+
+INSTALL = (
+    "The Kubernetes client is not installed: .venv/bin/python -m pip install -r requirements-kubernetes.txt"
+)
+AS_GIVEN = (
+    *("region", "namespace", "storage_claim", "storage_path", "default_image", "tools_image", "platform_url"),
+    *("node_selector", "priority_class", "service_account", "runtime_class", "user", "unschedulable_s"),
+)
+
+
+class Command(BaseCommand):
+    """Speak for the nodes of one cluster until TERM."""
+
+    help = "Run tasks on a Kubernetes cluster: its nodes are hosts of REGION, instances are pods."
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        """Take what `Options` holds."""
+        parser.add_argument("--region", required=True, help="The region that the cluster is.")
+        parser.add_argument("--namespace", default="taiji-tasks", help="Where pods of tasks are made.")
+        parser.add_argument(
+            "--storage-claim", required=True, help="The PersistentVolumeClaim of the platform's storage."
+        )
+        parser.add_argument("--storage-path", default=STORAGE_FOLDER, help="Where tasks see that storage.")
+        parser.add_argument("--default-image", default="", help="Image of tasks that name none.")
+        parser.add_argument(
+            "--tools-image", default="", help="Image of this product, which brings code to pods."
+        )
+        parser.add_argument(
+            "--platform-url", default="", help="How pods reach this platform, for uploaded code."
+        )
+        parser.add_argument(
+            "--gpu-type",
+            action="append",
+            default=[],
+            metavar="LABEL=TYPE",
+            help="What cards are called whose node has this nvidia.com/gpu.product, or this MIG resource.",
+        )
+        parser.add_argument("--node-selector", default="", help="Labels of the nodes that are used.")
+        parser.add_argument(
+            "--toleration",
+            action="append",
+            default=[nodes.GPU],
+            help="Key of a taint that keeps no task away.",
+        )
+        parser.add_argument("--priority-class", default="", help="PriorityClass of tasks' pods.")
+        parser.add_argument("--service-account", default="", help="ServiceAccount of tasks' pods.")
+        parser.add_argument("--runtime-class", default="", help="RuntimeClass of tasks' pods.")
+        parser.add_argument("--pull-secret", action="append", default=[], help="Secret to pull images with.")
+        parser.add_argument("--user", default="", help="UID or UID:GID of tasks; default: the image's.")
+        parser.add_argument("--unschedulable-s", type=float, default=120.0, help="Until a pod is given up.")
+        parser.add_argument(
+            "--kubeconfig", type=Path, help="Default: the pod that this runs in, else ~/.kube."
+        )
+        parser.add_argument("--context", help="Of the kubeconfig.")
+        parser.add_argument("--alive-file", type=Path, help="Touched after each round.")
+
+    def handle(self, **options: Any) -> None:
+        """Run until TERM."""
+        if find_spec("kubernetes") is None:
+            raise CommandError(INSTALL)
+        from cluster.kubernetes import calls  # the client takes a second to import, and may not be there
+        from cluster.kubernetes.controller import Controller
+        from cluster.kubernetes.loop import Loop
+
+        try:
+            api = calls.connect(options["kubeconfig"], options["context"])
+        except ValueError as error:
+            raise CommandError(str(error)) from error
+        controller = Controller(api, read(options))
+        Loop(controller, options["alive_file"]).until_signal()
+
+
+def read(given: dict[str, Any]) -> Options:
+    """Return the options as the controller takes them; raises CommandError with what is wrong."""
+    types = {}
+    for pair in given["gpu_type"]:
+        label, equals, name = pair.partition("=")
+        if not (label and equals and name) or len(name) > 64:
+            raise CommandError(
+                f"--gpu-type {pair}: LABEL=TYPE is needed, such as NVIDIA-A100-SXM4-80GB=A100."
+            )
+        types[label] = name
+    if bool(given["tools_image"]) != bool(given["platform_url"]):
+        raise CommandError("--tools-image and --platform-url go together: both bring code to pods.")
+    return Options(
+        gpu_types=types,
+        tolerations=tuple(given["toleration"]),
+        pull_secrets=tuple(given["pull_secret"]),
+        **{name: given[name] for name in AS_GIVEN},
+    )

@@ -1,0 +1,57 @@
+"""What a real API server refuses of pods, as far as it was seen to."""
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from tests.kubernetes.objects import Failure
+
+NATIVE = frozenset({"cpu", "memory", "ephemeral-storage"})
+NAME = re.compile(r"[a-z0-9]([-a-z0-9.]*[a-z0-9])?")
+LABEL = re.compile(r"(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?")
+
+
+def check_pod(pod: Mapping[str, Any], classes: frozenset[str]) -> None:
+    """Raise Failure where the pod would be refused; fill in the requests that follow from limits."""
+    spec = pod.get("spec") or {}
+    if not NAME.fullmatch(pod["metadata"].get("name", "")):
+        raise _invalid("metadata.name: Invalid value")
+    for name, value in (pod["metadata"].get("labels") or {}).items():
+        if not LABEL.fullmatch(value) or len(value) > 63:
+            raise _invalid(f"metadata.labels: Invalid value: {name}: {value!r}")
+    if not spec.get("containers"):
+        raise _invalid("spec.containers: Required value")
+    for container in [*spec["containers"], *(spec.get("initContainers") or ())]:
+        if not container.get("image"):
+            raise _invalid("spec.containers[0].image: Required value")
+        _check_resources(container.setdefault("resources", {}))
+    chosen = spec.get("priorityClassName", "")
+    if spec.get("priority") or (chosen and chosen not in classes):
+        raise Failure(403, "Forbidden", f"no PriorityClass with name {chosen} was found")
+
+
+def _check_resources(resources: dict[str, Any]) -> None:
+    limits, requests = resources.get("limits") or {}, resources.get("requests") or {}
+    for name in {**limits, **requests}:
+        if name in NATIVE:
+            continue
+        if "/" not in name:
+            raise _invalid(f"spec.containers[0].resources: {name}: must be a standard resource type")
+        if name not in limits:
+            raise _invalid(f"spec.containers[0].resources.limits: Limit must be set for {name}")
+        if requests.get(name, limits[name]) != limits[name]:
+            raise _invalid(f"spec.containers[0].resources.requests: must be equal to {name} limit")
+        if not str(limits[name]).isdecimal():
+            raise _invalid(f"spec.containers[0].resources: {name}: must be an integer")
+    if limits:
+        resources["requests"] = {**limits, **requests}
+
+
+def check_pod_change(old: Mapping[str, Any], new: Mapping[str, Any]) -> None:
+    """Raise Failure where what cannot be changed of a pod would be."""
+    if old["spec"] != new["spec"]:
+        raise _invalid("spec: Forbidden: pod updates may not change fields other than a few")
+
+
+def _invalid(message: str) -> Failure:
+    return Failure(422, "Invalid", f"is invalid: {message}")

@@ -1,0 +1,167 @@
+"""The process of a cluster: `manage.py kubernetes`, its options, and its rounds."""
+
+import os
+import signal
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+from django.core.management import CommandError, call_command
+
+from cluster.kubernetes.loop import Loop
+from cluster.management.commands import kubernetes
+from tests.kubernetes.server import Server
+
+WHAT = ["--region", "SZ", "--storage-claim", "storage"]
+
+
+class Rounds:
+    """A controller that only counts."""
+
+    def __init__(self) -> None:
+        """Be well."""
+        self.wake = threading.Event()
+        self.rounds = 0
+        self.faults: list[Exception] = []
+        self.stopped = False
+        self.well = True
+
+    def start(self) -> None:
+        """Begin."""
+
+    def stop(self) -> None:
+        """End."""
+        self.stopped = True
+
+    def hosts(self) -> frozenset[int]:
+        """Speak for none."""
+        return frozenset()
+
+    def trouble(self) -> str:
+        """Return what is wrong."""
+        return "" if self.well else "The API server does not answer."
+
+    def round(self) -> bool:
+        """Count."""
+        self.rounds += 1
+        if self.faults:
+            raise self.faults.pop()
+        return self.well
+
+
+def running(loop: Loop) -> threading.Thread:
+    """Run it in a thread."""
+    thread = threading.Thread(target=loop.run)
+    thread.start()
+    return thread
+
+
+def until(met: Any) -> None:
+    """Wait until `met` is true."""
+    deadline = time.monotonic() + 10
+    while not met():
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+
+
+def test_a_round_follows_news_at_once_and_its_end_ends_it_all(tmp_path: Path) -> None:
+    rounds = Rounds()
+    loop = Loop(rounds, tmp_path / "alive")  # type: ignore[arg-type]  # it has all that is used
+    thread = running(loop)
+    until(lambda: rounds.rounds == 1)
+    for number in range(2, 5):
+        rounds.wake.set()
+        until(lambda number=number: rounds.rounds >= number)
+    assert (tmp_path / "alive").exists()
+    loop.end()
+    thread.join(10)
+    assert rounds.stopped
+
+
+def test_trouble_is_told_once_and_again_when_it_is_over(caplog: pytest.LogCaptureFixture) -> None:
+    rounds = Rounds()
+    rounds.well = False
+    loop = Loop(rounds)  # type: ignore[arg-type]  # it has all that is used
+    with caplog.at_level("INFO", "cluster.kubernetes.loop"):
+        for _ in range(3):
+            loop._round()
+        rounds.well = True
+        for _ in range(3):
+            loop._round()
+    assert [record.message for record in caplog.records] == [
+        "The API server does not answer.",
+        "All is well: the cluster is heard.",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("more", "said"),
+    [
+        (["--gpu-type", "nonsense"], "LABEL=TYPE is needed"),
+        (["--tools-image", "x"], "go together"),
+    ],
+)
+def test_options_that_make_no_sense_are_refused_with_the_way_out(
+    more: list[str], said: str, tmp_path: Path
+) -> None:
+    config = tmp_path / "config"
+    config.write_text(kubeconfig("http://127.0.0.1:1"))
+    with pytest.raises(CommandError, match=said):
+        call_command("kubernetes", *WHAT, *more, "--kubeconfig", str(config))
+
+
+def test_a_cluster_that_is_not_configured_is_told(tmp_path: Path) -> None:
+    with pytest.raises(CommandError, match="No cluster is configured"):
+        call_command("kubernetes", *WHAT, "--kubeconfig", str(tmp_path / "nothing"))
+
+
+def test_a_client_that_is_not_installed_is_told_with_how_to_install_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(kubernetes, "find_spec", lambda _name: None)
+    with pytest.raises(CommandError, match=r"pip install -r requirements-kubernetes\.txt"):
+        call_command("kubernetes", *WHAT)
+
+
+def kubeconfig(url: str) -> str:
+    """Return a file that names the cluster at `url`."""
+    return f"""\
+apiVersion: v1
+kind: Config
+clusters: [{{name: c, cluster: {{server: "{url}"}}}}]
+users: [{{name: u, user: {{token: t}}}}]
+contexts: [{{name: x, context: {{cluster: c, user: u}}}}]
+current-context: x
+"""
+
+
+def test_the_command_speaks_for_a_cluster_until_it_is_told_to_end(
+    transactional_db: None, tmp_path: Path
+) -> None:
+    from cluster.models import Host
+    from tests.kubernetes.conftest import node
+
+    server = Server()
+    config, alive = tmp_path / "config", tmp_path / "alive"
+    config.write_text(kubeconfig(server.url))
+    server.store.create("nodes", "", node("gpu-1", 4))
+
+    def end_once_seen() -> None:
+        deadline = time.monotonic() + 15
+        while not alive.exists() and time.monotonic() < deadline:
+            time.sleep(0.05)
+        time.sleep(1.5)
+        os.kill(os.getpid(), signal.SIGTERM)
+
+    before = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)}
+    threading.Thread(target=end_once_seen, daemon=True).start()
+    try:
+        call_command("kubernetes", *WHAT, "--kubeconfig", str(config), "--alive-file", str(alive))
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+        server.close()
+    assert list(Host.objects.values_list("node", "region__name")) == [("gpu-1", "SZ")]
+    assert not server.store.objects["leases"].popitem()[1]["spec"]["holderIdentity"]  # given back
