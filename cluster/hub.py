@@ -165,6 +165,11 @@ def heard(topic: str, mark: Mark) -> bool:
     return found is None or mark is None or found.heard(topic, mark[0])
 
 
+def hears() -> bool:
+    """Say whether news come in at the moment; without them nobody can know what changed."""
+    return _hub().mark() is not None
+
+
 def listeners(topics: set[str]) -> int:
     """Return how many in this process listen to that of the topics which most listen to."""
     return _hub().crowd(topics)

@@ -91,9 +91,9 @@ class Report:
 
 
 def protocol_of(document: object) -> int | None:
-    """Return the protocol that a document is written in, or None where it does not say."""
+    """Return the protocol that a document is written in, or None where it does not say, or says what is none."""
     number = document.get("protocol") if isinstance(document, dict) else None
-    return number if isinstance(number, int) and not isinstance(number, bool) else None
+    return number if isinstance(number, int) and not isinstance(number, bool) and number >= 0 else None
 
 
 def read(document: object) -> Report:

@@ -14,11 +14,11 @@ from django.utils.translation import gettext as _
 from cluster import vault
 from cluster.models import GpuType, Region
 from jobs import capacity, document, sources
+from jobs.lookups import MOST_NAMED, Lookups, flags_of
 from jobs.materials import Code, Dataset
 from jobs.models import Priority, Task, TaskClass
 from jobs.needs import kind_of
 from jobs.values import Fault, Invalid
-from quotas import access
 from quotas.models import Business
 
 __all__ = ["NEVER_CODES", "Config", "Fault", "Invalid", "read", "same_request"]
@@ -26,7 +26,6 @@ __all__ = ["NEVER_CODES", "Config", "Fault", "Invalid", "read", "same_request"]
 CLASSES = {True: TaskClass.ELASTIC, False: TaskClass.HIGH, "auto": TaskClass.AUTO}
 PRIORITIES = {"low": Priority.LOW, "medium": Priority.MEDIUM, "high": Priority.HIGH}
 NEVER_CODES = capacity.CODES  # faults of what this cluster and quota can never give
-MOST_NAMED = 20  # known names listed in a fault
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,20 +54,28 @@ class Config:
     dataset: Dataset | sources.Wanted | None
 
 
-def read(given: object, *, user: User, origin: Task | None = None, could_ever: bool = True) -> Config:
+def read(
+    given: object,
+    *,
+    user: User,
+    origin: Task | None = None,
+    could_ever: bool = True,
+    lookups: Lookups | None = None,
+) -> Config:
     """Return what a document asks for; raises Invalid with all its faults.
 
     `origin`: the task that the document was cloned from; its secrets stand in where no value is given.
-    `could_ever`: what no host or quota could ever give is a fault, too.
+    `could_ever`: what no host or quota could ever give is a fault, too. `lookups` are shared by many documents.
     """
+    known = lookups or Lookups(user, flags_of([given]))
     normal = document.normalise(given)
     values, faults = dict(normal.values), list(normal.faults)
     faults += document.required(given) if isinstance(given, dict) else []
     if settings.DEFAULT_IMAGE:
         values.setdefault("image_full_name", settings.DEFAULT_IMAGE)
-    business = _business(values, user, faults)
-    region = _region(values, faults)
-    gpu_types = _gpu_types(values, business, faults)
+    business = _business(values, known, faults)
+    region = _region(values, known, faults)
+    gpu_types = _gpu_types(values, business, known, faults)
     if (
         could_ever
         and business
@@ -77,11 +84,12 @@ def read(given: object, *, user: User, origin: Task | None = None, could_ever: b
         and "host_gpu_num" in values
         and (region or "region" not in values)
     ):
-        faults += capacity.faults(_ask(values, region), gpu_types, business)
+        ask = _ask(values, region)
+        faults += capacity.faults(ask, gpu_types, business, fleet=known.fleet, quotas=known.quotas)
     secrets = _secrets(normal.secrets, user, origin, faults)
     faults += document.leaks(values, secrets | ({"Token": normal.token} if normal.token else {}))
-    code = sources.code(values, secrets, business, faults) if business else None
-    dataset = sources.dataset(values, secrets, business, faults) if business else None
+    code = sources.code(values, secrets, business, faults, known.sources) if business else None
+    dataset = sources.dataset(values, secrets, business, faults, known.sources) if business else None
     if faults or business is None:
         raise Invalid(faults[: document.MOST_FAULTS])
     if "GPUName" in values:
@@ -140,36 +148,38 @@ def _ask(values: Mapping[str, Any], region: Region | None) -> capacity.Ask:
     )
 
 
-def _business(values: Mapping[str, Any], user: User, faults: list[Fault]) -> Business | None:
+def _business(values: Mapping[str, Any], known: Lookups, faults: list[Fault]) -> Business | None:
     flag = values.get("business_flag")
     if flag is None:
         return None
-    mine = access.businesses_of(user)
-    found = mine.filter(flag=flag).first()
+    found = known.businesses.get(flag)
     if found is None:
         # The same words for one that doesn't exist and one of others: nobody learns who else is here.
         message = _("You belong to no business of this name; yours: %s.")
-        faults.append(Fault("business_flag", "unknown", message % _list(mine.values_list("flag", flat=True))))
+        faults.append(Fault("business_flag", "unknown", message % _list(known.own_flags)))
     return found
 
 
-def _region(values: Mapping[str, Any], faults: list[Fault]) -> Region | None:
+def _region(values: Mapping[str, Any], known: Lookups, faults: list[Fault]) -> Region | None:
     name = values.get("region")
     if name is None:
         return None
-    regions = {region.name: region for region in Region.objects.all()}
-    folded = {known.casefold(): region for known, region in regions.items()}
+    regions = known.regions
+    folded = {one.casefold(): region for one, region in regions.items()}
     found = regions.get(name) or folded.get(name.casefold())
     if found is None:
         faults.append(Fault("region", "unknown", _("There is no such region; known: %s.") % _list(regions)))
     return found
 
 
-def _gpu_types(values: Mapping[str, Any], business: Business | None, faults: list[Fault]) -> list[GpuType]:
+def _gpu_types(
+    values: Mapping[str, Any], business: Business | None, lookups: Lookups, faults: list[Fault]
+) -> list[GpuType]:
     """Return the types in the order to try: those named, else the business's defaults."""
     if "GPUName" not in values:
-        return _default_types(business, faults) if business and not _faulty("GPUName", faults) else []
-    known = GpuType.objects.by_name()
+        asked = business is not None and not _faulty("GPUName", faults)
+        return _default_types(business, lookups, faults) if business and asked else []
+    known = lookups.gpu_types
     wanted = [(name, known.get(name.casefold())) for name in values["GPUName"].split(",")]
     strange = [name for name, found in wanted if found is None]
     if strange:
@@ -180,11 +190,10 @@ def _gpu_types(values: Mapping[str, Any], business: Business | None, faults: lis
     return list({found.pk: found for _name, found in wanted if found}.values())
 
 
-def _default_types(business: Business, faults: list[Fault]) -> list[GpuType]:
-    rows = business.defaultgputype_set.select_related("gpu_type")
-    found = [row.gpu_type for row in rows]
+def _default_types(business: Business, lookups: Lookups, faults: list[Fault]) -> list[GpuType]:
+    found = lookups.default_types(business)
     if not found:
-        known = _list(GpuType.objects.values_list("name", flat=True))
+        known = _list(sorted({gpu_type.name for gpu_type in lookups.gpu_types.values()}))
         message = _("Business %(flag)s has no default GPU type; name one or several here: %(known)s.")
         faults.append(Fault("GPUName", "required", message % {"flag": business.flag, "known": known}))
     return found

@@ -14,6 +14,11 @@ from cluster.models import GpuType, Host, Region
 from jobs.kept_answers import KeptAnswer as KeptAnswer
 from jobs.materials import Code, Dataset
 from jobs.pass_minutes import PassMinute as PassMinute
+from jobs.pass_rows import Change as Change
+from jobs.pass_rows import Forecast as Forecast
+from jobs.pass_rows import PassLease as PassLease
+from jobs.pass_rows import PastUse as PastUse
+from jobs.pass_rows import WaitingLine as WaitingLine
 from jobs.saved_views import SavedView as SavedView
 from jobs.states import ACTIVE, TERMINAL, WAITING, State
 from jobs.what_ifs import WhatIf as WhatIf
@@ -85,7 +90,7 @@ class Task(models.Model):
     secrets = models.TextField(blank=True)  # the document's secrets by path, in the vault
     origin = models.ForeignKey(
         "self", models.SET_NULL, verbose_name=_("copied from"), null=True, related_name="copies"
-    )  # cloned or retried from
+    )
 
     wanted_class = models.CharField(_("class"), max_length=8, choices=TaskClass.choices)
     host_num = models.PositiveIntegerField(_("hosts"))
@@ -110,14 +115,11 @@ class Task(models.Model):
     )
     submitted_at = models.DateTimeField(_("submitted"), auto_now_add=True)
     queued_at = models.DateTimeField(_("waits since"), auto_now_add=True)  # when it last began to wait
-    ready_at = models.DateTimeField(
-        _("not before"), null=True
-    )  # not before this: the submitter's wish, or a backoff
+    ready_at = models.DateTimeField(_("not before"), null=True)  # the submitter's wish, or a backoff
     ended_at = models.DateTimeField(_("ended"), null=True)
     avoid_hosts = models.JSONField(default=list)  # ids of hosts where it failed at once
-    reason_code = models.CharField(
-        _("reason"), max_length=32, blank=True
-    )  # of scheduling/reasons.py, or of an end
+    # Of scheduling/reasons.py, or of an end.
+    reason_code = models.CharField(_("reason"), max_length=32, blank=True)
     reason_args = models.JSONField(default=dict)
 
     idempotency_key = models.CharField(max_length=255, null=True)  # null where none was given
@@ -187,12 +189,9 @@ class Attempt(models.Model):
     ended_at = models.DateTimeField(_("ended"), null=True)  # when its cards were free again
     keep_until = models.DateTimeField(_("place kept until"), null=True)  # its place is kept until then
 
-    ending = models.CharField(
-        _("told to end as"), max_length=16, choices=Outcome.choices, blank=True
-    )  # what it was told to end as
-    ending_code = models.CharField(
-        _("why it was told"), max_length=32, blank=True
-    )  # why: stop, time_limit, exit_code, …
+    ending = models.CharField(_("told to end as"), max_length=16, choices=Outcome.choices, blank=True)
+    # As stop, time_limit, exit_code, …
+    ending_code = models.CharField(_("why it was told"), max_length=32, blank=True)
     ending_at = models.DateTimeField(_("told to end"), null=True)
     outcome = models.CharField(_("outcome"), max_length=16, choices=Outcome.choices, blank=True)
     outcome_code = models.CharField(_("why it ended"), max_length=32, blank=True)
@@ -269,78 +268,6 @@ class Strike(models.Model):
 
     def __str__(self) -> str:
         return f"{self.task_id} on {self.host_id}"
-
-
-class PassLease(models.Model):
-    """Who runs the pass: one row, taken by compare-and-set, with a number that grows at each taking."""
-
-    holder = models.CharField(max_length=64, blank=True)
-    fence = models.BigIntegerField(default=0)
-    expires_at = models.DateTimeField()
-    finished_at = models.DateTimeField(null=True)  # of the last pass that was not broken off
-    took_ms = models.FloatField(default=0.0)
-    due_at = models.DateTimeField(null=True)  # when to plan anew even if nothing changed; null: at once
-    marks_taken = models.BigIntegerField(default=0)  # how often a pass took marks of changes away
-
-    class Meta:
-        constraints = [models.CheckConstraint(condition=Q(pk=1), name="one_pass_lease")]
-
-    def __str__(self) -> str:
-        return self.holder or "nobody"
-
-
-class Forecast(models.Model):
-    """When the waiting tasks were last looked at ahead, and when next: one row, taken by compare-and-set."""
-
-    next_at = models.DateTimeField()
-    newest_task = models.BigIntegerField(default=0)  # the highest id among the tasks that waited then
-    made_at = models.DateTimeField(null=True)
-    took_ms = models.FloatField(default=0.0)
-
-    class Meta:
-        constraints = [models.CheckConstraint(condition=Q(pk=1), name="one_forecast")]
-
-    def __str__(self) -> str:
-        return f"{self.made_at:%F %T}" if self.made_at else "never"
-
-
-class WaitingLine(models.Model):
-    """The waiting tasks of one line in the order of the pass, and when each starts: a row, written whole.
-
-    The bytes are little-endian numbers without signs, one for each task: engine/forecasts.py reads them.
-    """
-
-    name = models.TextField(unique=True)  # class and GPU types
-    made_at = models.DateTimeField()
-    in_line = models.PositiveIntegerField()  # so many of them; those behind cannot start yet whatever is free
-    tasks = models.BinaryField()  # ids, 8 bytes each
-    starts = models.BinaryField()  # seconds after `made_at`, 4 bytes each
-    bases_of = models.BinaryField()  # which of `bases`, 2 bytes each
-    bases = models.JSONField()  # [code, arguments] of scheduling/forecast.py
-
-    def __str__(self) -> str:
-        return self.name
-
-
-class Change(models.Model):
-    """A mark that something changed which a plan is made from; see engine/changes.py."""
-
-    def __str__(self) -> str:
-        return str(self.pk)
-
-
-class PastUse(models.Model):
-    """What elastic attempts that ended until `through` used: a sum of usage rows, kept so as to add up few."""
-
-    through = models.DateTimeField()
-    half_life_s = models.FloatField()
-    sums = models.JSONField(default=list)  # [business id, user id, card-seconds decayed to `through`] of each
-
-    class Meta:
-        constraints = [models.CheckConstraint(condition=Q(pk=1), name="one_past_use")]
-
-    def __str__(self) -> str:
-        return f"until {self.through:%F %R}"
 
 
 class Policy(models.Model):

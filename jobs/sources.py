@@ -1,7 +1,7 @@
 """Where the code and the data of a task come from: read from its document, and written for its hosts."""
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 from urllib.parse import quote, urlsplit
@@ -32,21 +32,28 @@ class Wanted:
     kind: str = ""
 
 
+Found = dict[tuple[Any, ...], Any]  # what documents of one request named, looked up once
+
+
 def code(
-    values: Mapping[str, Any], secrets: Mapping[str, str], business: Business, faults: list[Fault]
+    values: Mapping[str, Any],
+    secrets: Mapping[str, str],
+    business: Business,
+    faults: list[Fault],
+    seen: Found,
 ) -> Code | Wanted | None:
     """Return the code that a document names: known, to be known, or none."""
     if "model_id" in values:
-        found = _known(Code, "model_id", values, business, faults)
+        found = _known(Code, "model_id", values, business, faults, seen)
         if found:
-            faults += _faults_of(found)
+            faults += _once(seen, ("faults", found.pk), lambda: list(_faults_of(found)))
         return found
     if "model_params" in values:
         return _git(values["model_params"], secrets, faults)
     if "upload" not in values:
         return None
     digest = str(values["upload"]).removeprefix(DIGEST)
-    if not uploads.find(business, digest):
+    if not _once(seen, ("upload", business.pk, digest), lambda: uploads.find(business, digest)):
         faults.append(Fault("upload", "unknown", _not_there()))
         return None
     name = str(values.get("model_local_file_path", "")).rstrip("/").rpartition("/")[2]
@@ -54,11 +61,15 @@ def code(
 
 
 def dataset(
-    values: Mapping[str, Any], secrets: Mapping[str, str], business: Business, faults: list[Fault]
+    values: Mapping[str, Any],
+    secrets: Mapping[str, str],
+    business: Business,
+    faults: list[Fault],
+    seen: Found,
 ) -> Dataset | Wanted | None:
     """Return the dataset that a document names: known, to be known, or none."""
     if "dataset_id" in values:
-        return _known(Dataset, "dataset_id", values, business, faults)
+        return _known(Dataset, "dataset_id", values, business, faults, seen)
     if "dataset_params" not in values:
         return None
     given = values["dataset_params"]
@@ -83,22 +94,40 @@ def dataset(
 
 
 def keep(
-    model: type[SourceT], wanted: SourceT | Wanted | None, business: Business, user: User
+    model: type[SourceT], wanted: SourceT | Wanted | None, business: Business, user: User, seen: Found
 ) -> SourceT | None:
-    """Return the row of a source, made where the business does not know it yet."""
+    """Return the row of a source, made where the business does not know it yet; `seen` are those kept just now."""
     if not isinstance(wanted, Wanted):
         return wanted
     said = [wanted.kind, wanted.name, wanted.params, wanted.secrets]
     mark = salted_hmac("source", json.dumps(said, sort_keys=True), algorithm="sha256").hexdigest()
     values: dict[str, Any] = {"user": user, "name": wanted.name, "params": wanted.params}
     values |= {"secrets": vault.seal(wanted.secrets)} | ({"kind": wanted.kind} if wanted.kind else {})
-    return model._default_manager.get_or_create(business=business, fingerprint=mark, defaults=values)[0]
+    row: SourceT = _once(
+        seen,
+        (model, business.pk, mark),
+        lambda: model._default_manager.get_or_create(business=business, fingerprint=mark, defaults=values)[0],
+    )
+    return row
+
+
+def _once(seen: Found, key: tuple[Any, ...], find: Callable[[], Any]) -> Any:
+    if key not in seen:
+        seen[key] = find()
+    return seen[key]
 
 
 def _known(
-    model: type[SourceT], name: str, values: Mapping[str, Any], business: Business, faults: list[Fault]
+    model: type[SourceT],
+    name: str,
+    values: Mapping[str, Any],
+    business: Business,
+    faults: list[Fault],
+    seen: Found,
 ) -> SourceT | None:
-    found = model._default_manager.filter(pk=int(values[name]), business=business).first()
+    pk = int(values[name])
+    known = model._default_manager.filter(pk=pk, business=business)
+    found: SourceT | None = _once(seen, (name, business.pk, pk), known.first)
     if found is None:
         faults.append(Fault(name, "unknown", _("The business knows nothing of this number.")))
     return found

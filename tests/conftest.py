@@ -1,5 +1,6 @@
 """What every test stands on: throw-away keys and folders, and a small world to build on."""
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -9,6 +10,7 @@ from pytest_django import Settings
 
 from cluster import fresh, threads
 from jobs.engine import rehearsal
+from quotas import audit
 from tests.world import World
 
 pytest_plugins = ["tests.valkey"]
@@ -36,6 +38,24 @@ def django_db_modify_db_settings(
     database = connections.databases["default"]
     if database["ENGINE"] == "django.db.backends.sqlite3":
         database["TEST"]["NAME"] = str(tmp_path_factory.mktemp("database") / "test.sqlite3")
+
+
+@pytest.fixture(autouse=True)
+def _audit_can_be_emptied(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Let a test that commits be cleaned up: its tables are emptied at the end, and the audit refuses that.
+
+    The next migration signal, which follows the emptying, guards it again.
+    """
+    marked = request.node.get_closest_marker("django_db")
+    commits = bool(marked and marked.kwargs.get("transaction")) or bool(
+        {"transactional_db", "live_server"} & set(request.fixturenames)
+    )
+    if not commits:
+        yield
+        return
+    request.getfixturevalue("_django_db_helper")  # which empties them, and so has to end after this
+    yield
+    audit.unprotect()
 
 
 @pytest.fixture

@@ -17,8 +17,6 @@ PRODUCT, MEMORY = "nvidia.com/gpu.product", "nvidia.com/gpu.memory"  # labels of
 SHARED = re.compile(r"-SHARED$|-MIG-.*$")  # what it adds to the product
 KEPT_AWAY = frozenset({"NoSchedule", "NoExecute"})
 CORDON_TAINT = "node.kubernetes.io/unschedulable"  # that the cluster adds to a cordoned node
-# Taints that say the node does not answer: it is then not heard, and lost after a while like any host.
-SILENT = frozenset({"node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable"})
 FIRST_OF_KIND = 256  # numbers of cards of one resource lie together, so that each keeps its own
 
 

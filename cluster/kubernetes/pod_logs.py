@@ -35,9 +35,8 @@ class Place:
     container: str = ""
     at_ns: int = 0  # of the last line that was taken
     same: int = 0  # how many lines of that very time were
-    end: int = (
-        0  # of our log: what lies behind it was written by one who was killed then, and is written over
-    )
+    # Of our log: what lies behind it was written by one who was killed then, and is written over.
+    end: int = 0
 
 
 class PodLog:

@@ -36,9 +36,8 @@ class Post:
     host: int
     pods: dict[uuid.UUID, Pod] = field(default_factory=dict)
     on_node: bool = True
-    ended: dict[uuid.UUID, InstanceReport] = field(
-        default_factory=dict
-    )  # that never had a pod, or have none any more
+    # Those that never had a pod, or have none any more.
+    ended: dict[uuid.UUID, InstanceReport] = field(default_factory=dict)
     content: Content | None = None  # last reported
     marks: tuple[object, ...] = ()  # what the orders followed from
     desired: Desired | None = None

@@ -1,11 +1,12 @@
 """Read what an address asks for behind its question mark, and cut lists into pages."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from datetime import datetime
 from typing import Any
 
 from django.db.models import QuerySet
 from django.utils.translation import gettext as _
+from rest_framework.exceptions import Throttled
 from rest_framework.request import Request
 
 from jobs.config import Fault, Invalid
@@ -14,6 +15,8 @@ from jobs.values import bad_character
 MOST = 2**63 - 1
 YEARS = (1970, 9998)  # with room for any zone at both ends
 PAGE, LONGEST_PAGE = 50, 500  # rows
+LONGEST_WAIT_S, BUSY_S = 60, 5
+BUSY = "taiji.wait_busy"  # in the scope of a request that was not held, because too many are
 
 
 def number(request: Request, name: str, default: int, least: int = 0, most: int = MOST) -> int:
@@ -43,6 +46,15 @@ def moment(request: Request, name: str) -> datetime | None:
     raise Invalid([Fault(name, "time", message)])
 
 
+def waited(request: Request) -> None:
+    """Refuse a `wait` that is none, or that was not granted since too many wait; raises Invalid or Throttled."""
+    number(request, "wait", 0, 0, LONGEST_WAIT_S)
+    if getattr(request, "scope", {}).get(BUSY):
+        raise Throttled(
+            BUSY_S, _("Too many calls wait for news at once; ask again a little later, or without wait.")
+        )
+
+
 def words(request: Request, name: str, known: Collection[str]) -> list[str]:
     """Return the words of a filter, repeated or behind commas; raises Invalid for one that is not known."""
     given = [word.strip() for text in request.query_params.getlist(name) for word in text.split(",")]
@@ -52,15 +64,29 @@ def words(request: Request, name: str, known: Collection[str]) -> list[str]:
     return given
 
 
+def only(request: Request, shape: Mapping[str, Any]) -> frozenset[str]:
+    """Return the fields of a record that `fields` asks for, empty where it asks for all; raises Invalid."""
+    return frozenset(words(request, "fields", shape["properties"]))
+
+
+def picked(request: Request, page: dict[str, Any], shape: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a page whose rows have no more than what `fields` asks for; raises Invalid."""
+    wanted = only(request, shape)
+    return page | {"results": [pick(row, wanted) for row in page["results"]]} if wanted else page
+
+
+def pick(row: dict[str, Any], wanted: frozenset[str]) -> dict[str, Any]:
+    """Return the fields of a row that are wanted; none named: all."""
+    return {name: value for name, value in row.items() if name in wanted} if wanted else row
+
+
 def text(request: Request, name: str) -> str:
     """Return a text of the query; one that no row can hold reads as nothing anybody is called."""
     given = request.query_params.get(name, "").strip()
     return "?" if bad_character(given, lines=False) else given
 
 
-def page(
-    request: Request, rows: "QuerySet[Any, dict[str, Any]]", *, newest_first: bool = True
-) -> dict[str, Any]:
+def page(request: Request, rows: "QuerySet[Any, Any]", *, newest_first: bool = True) -> dict[str, Any]:
     """Return one page of rows that have an `id`: {"results", "next"}, the next page's address or null.
 
     Pages go on behind the last id shown, so they stay right and quick while rows come and go.

@@ -1,4 +1,4 @@
-"""Who calls: the user of a token, from the header `Authorization: Token …` or from `Token` in the body."""
+"""Who calls, and how far a token goes: from the header `Authorization: Token …` or from `Token` in the body."""
 
 from typing import Any
 
@@ -6,9 +6,15 @@ from django.utils.translation import gettext as _
 from drf_spectacular.extensions import OpenApiAuthenticationExtension
 from rest_framework.authentication import BaseAuthentication
 from rest_framework.exceptions import AuthenticationFailed
+from rest_framework.permissions import SAFE_METHODS, BasePermission
 from rest_framework.request import Request
 
+from jobs.config import Fault, Invalid
+from quotas import access, origin
 from quotas.models import ApiToken
+from quotas.tokens import Scope
+
+IN_ADDRESS = frozenset({"token", "access_token", "api_token", "apikey", "api_key"})  # in small letters
 
 
 class TokenScheme(OpenApiAuthenticationExtension):  # type: ignore[no-untyped-call]  # registers itself, untyped
@@ -28,17 +34,52 @@ class TokenAuthentication(BaseAuthentication):
 
     def authenticate(self, request: Request) -> tuple[Any, ApiToken] | None:
         """Return the token's user and the token, None where none is given; raises AuthenticationFailed."""
+        _refuse_in_address(request)
         secret = _from_header(request) or _from_body(request)
         if not secret:
             return None
         token = _token(secret)
         if token is None:
             raise AuthenticationFailed(_("This token is not valid (any more)."))
+        token.note_use()
+        origin.with_token(token.pk)
         return token.user, token
 
     def authenticate_header(self, request: Request) -> str:
         """Name the scheme, which turns a refusal into 401 instead of 403."""
         return "Token"
+
+
+class WithinScope(BasePermission):
+    """Let a token do what its scope includes; who comes without one may do all that he may.
+
+    To read needs `read`, anything else `manage`, unless the view names what its methods need in `scopes`.
+    """
+
+    def has_permission(self, request: Request, view: Any) -> bool:
+        """Refuse with the scope that it takes."""
+        token = request.auth
+        if not isinstance(token, ApiToken):
+            return True
+        method = request.method or "GET"
+        usual = Scope.READ if method in SAFE_METHODS else Scope.MANAGE
+        needed: Scope = getattr(view, "scopes", {}).get(method, usual)
+        self.message = _("This needs a token of the scope %(needed)s; yours has %(scope)s.") % {
+            "needed": needed.value,
+            "scope": token.scope,
+        }
+        return Scope(token.scope).includes(needed)
+
+
+def _refuse_in_address(request: Request) -> None:
+    """Refuse a token in the address, valid or not: addresses end in logs and histories."""
+    for name in request.query_params:
+        if name.lower() in IN_ADDRESS:
+            message = _(
+                "A token does not belong into an address, where logs keep it: revoke it, and send another in the "
+                "header Authorization: Token …"
+            )
+            raise Invalid([Fault(name, "token_in_address", message)])
 
 
 def user_of(header: str) -> Any:
@@ -49,7 +90,10 @@ def user_of(header: str) -> Any:
 
 
 def _token(secret: str) -> ApiToken | None:
-    return ApiToken.objects.by_secret(secret) if secret.isprintable() else None
+    token = ApiToken.objects.by_secret(secret) if secret.isprintable() else None
+    if token is not None and token.business_id is not None:
+        access.bind(token.user, token.business_id)
+    return token
 
 
 def _from_header(request: Request) -> str:

@@ -1,10 +1,14 @@
 """One form for all that goes wrong: {"errors": [{"field", "code", "message"}, …]}."""
 
+import logging
+import math
 from collections.abc import Iterable
 from typing import Any
 
 from django.core.exceptions import PermissionDenied, RequestDataTooBig
+from django.core.signals import got_request_exception
 from django.http import Http404
+from django.utils.translation import gettext as _
 from rest_framework import exceptions
 from rest_framework.response import Response
 from rest_framework.views import APIView
@@ -13,9 +17,11 @@ from jobs.api.parsers import TooLarge
 from jobs.config import Fault, Invalid
 from jobs.services import Conflict
 
+log = logging.getLogger(__name__)
 
-def handle(error: Exception, context: dict[str, Any]) -> Response | None:
-    """Answer an exception of a view; None (the server's own 500) for what nobody foresaw."""
+
+def handle(error: Exception, context: dict[str, Any]) -> Response:
+    """Answer an exception of a view, in the one form also what nobody foresaw: its trace stands in the log."""
     match error:
         case Invalid():
             return _answer(400, error.faults)
@@ -28,8 +34,13 @@ def handle(error: Exception, context: dict[str, Any]) -> Response | None:
         case RequestDataTooBig():
             return handle(TooLarge(), context)
         case exceptions.APIException():
-            return _answer(error.status_code, _faults(error.detail), _headers(error))
-    return None
+            return _answer(error.status_code, _with_way_out(error), _headers(error))
+    got_request_exception.send(
+        sender=None, request=context["request"]
+    )  # for tests, and whoever collects faults
+    log.error("a call of the API failed: %s", context["request"].path, exc_info=error)
+    message = _("The platform could not do this; its log says why. Try again, or ask its operators.")
+    return _answer(500, [Fault("", "error", message)])
 
 
 class NotFound(APIView):
@@ -44,6 +55,18 @@ class NotFound(APIView):
         raise exceptions.NotFound
 
 
+def _with_way_out(error: exceptions.APIException) -> list[Fault]:
+    """Return the faults; what the framework says without a way out is followed by one."""
+    match error:
+        case exceptions.NotAuthenticated():
+            way = _("Send your API token in the header “Authorization: Token …”.")
+        case exceptions.UnsupportedMediaType():
+            way = _("Send JSON, and say so in the header “Content-Type: application/json”.")
+        case _other:
+            return _faults(error.detail)
+    return [Fault(fault.field, fault.code, f"{fault.message} {way}") for fault in _faults(error.detail)]
+
+
 def _answer(status: int, faults: Iterable[Fault], headers: dict[str, str] | None = None) -> Response:
     rows = [{"field": fault.field, "code": fault.code, "message": fault.message} for fault in faults]
     return Response({"errors": rows}, status=status, headers=headers)
@@ -54,7 +77,7 @@ def _headers(error: exceptions.APIException) -> dict[str, str]:
     if challenge := getattr(error, "auth_header", None):
         headers["WWW-Authenticate"] = str(challenge)
     if wait := getattr(error, "wait", None):
-        headers["Retry-After"] = str(round(wait))
+        headers["Retry-After"] = str(max(1, math.ceil(wait)))
     return headers
 
 

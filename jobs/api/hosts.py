@@ -7,13 +7,16 @@ from django.shortcuts import get_object_or_404
 from django.utils.translation import gettext as _
 from drf_spectacular.utils import extend_schema
 from rest_framework.exceptions import PermissionDenied
+from rest_framework.permissions import SAFE_METHODS
 from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.views import APIView
 
 from cluster import host_events, host_moves
 from cluster.models import Host, HostEvent
+from jobs import host_acts
 from jobs.api import asking, shapes
+from jobs.api.once import once
 from jobs.config import Fault, Invalid
 from jobs.services import Conflict
 from quotas import access
@@ -22,11 +25,11 @@ KNOWN_FIELDS = frozenset({"reason", "Token"})
 
 
 def _host(request: Request, pk: int) -> Host:
-    """Return a host for an operator; one that was removed is there for no one else."""
-    operator = access.is_operator(request.user)
-    seen = Host.objects.all() if operator else Host.objects.exclude(state=Host.State.REMOVED)
+    """Return a host for an operator, or an auditor who looks; one that was removed is there for no one else."""
+    all_of_them = access.sees_all(request.user)
+    seen = Host.objects.all() if all_of_them else Host.objects.exclude(state=Host.State.REMOVED)
     host = get_object_or_404(seen, pk=pk)
-    if not operator:
+    if not (all_of_them if request.method in SAFE_METHODS else access.is_operator(request.user)):
         raise PermissionDenied(_("Only an operator may do this."))
     return host
 
@@ -36,13 +39,18 @@ class Steer(APIView):
 
     verb = ""
 
-    @extend_schema(request=shapes.body(shapes.WHY), responses=shapes.answers(200, shapes.HOST_STATE, 409))
+    @extend_schema(
+        parameters=[shapes.KEY],
+        request=shapes.body(shapes.WHY),
+        responses=shapes.answers(200, shapes.HOST_STATE, 409),
+    )
+    @once
     def post(self, request: Request, pk: int) -> Response:
         """Say what a host is used for: cordon, uncordon, drain, remove, restore; `reason` says why."""
         host = _host(request, pk)
         reason = _reason(request.data, self.verb)
         try:
-            host_moves.act(host, self.verb, actor_id=cast(User, request.user).pk, reason=reason)
+            host_acts.act(host, self.verb, by=cast(User, request.user), reason=reason)
         except host_moves.Refused as refused:
             raise Conflict(refused.code, refused.message) from refused
         host.refresh_from_db()

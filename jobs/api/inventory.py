@@ -1,23 +1,22 @@
-"""What there is, over HTTP: free cards, hosts, quotas, businesses, templates."""
+"""What there is, over HTTP: free cards now and before, hosts and their cards."""
 
 from collections import defaultdict
 from dataclasses import fields
 from typing import Any
 
-from django.db.models import F
+from django.db.models import Q, QuerySet
+from django.http import Http404
 from django.utils import timezone
 from drf_spectacular.utils import extend_schema
 from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.views import APIView
 
-from cluster import host_events, inventory
-from cluster.models import Card, CardLease, Host
+from cluster import host_events, inventory, samples
+from cluster.models import Card, CardLease, GpuType, Host, Region
 from jobs import use
 from jobs.api import asking, shapes
-from jobs.models import Template
 from quotas import access
-from quotas.models import DefaultGpuType, Quota
 
 
 class FreeCards(APIView):
@@ -31,30 +30,82 @@ class FreeCards(APIView):
         return Response([{name: getattr(free, name) for name in names} for free in found])
 
 
-class Hosts(APIView):
-    """Hosts and their cards."""
+class FreeCardsHistory(APIView):
+    """Free cards of the last day."""
 
-    @extend_schema(parameters=shapes.PAGE, responses=shapes.answers(200, shapes.page_of(shapes.HOST)))
+    @extend_schema(responses=shapes.answers(200, shapes.page_of(shapes.FREE_HISTORY)))
     def get(self, request: Request) -> Response:
-        """List hosts with their cards; removed ones are left out."""
-        names = (
-            "id",
-            "name",
-            "region__name",
-            "state",
-            "state_reason",
-            "state_args",
-            "trouble",
-            "agent_version",
-            *FACTS,
-        )
-        page = asking.page(request, Host.objects.exclude(state="removed").values(*names), newest_first=False)
-        cards = _cards([host["id"] for host in page["results"]])
-        page["results"] = [_host(host, cards[host["id"]]) for host in page["results"]]
-        return Response(page)
+        """Say how many cards were free each quarter of an hour of the last 24 hours, per region and type."""
+        days = samples.last_day(timezone.now())
+        regions = dict(Region.objects.values_list("id", "name"))
+        types = dict(GpuType.objects.values_list("id", "name"))
+        found = [
+            {
+                "region": regions[region],
+                "gpu_type": types[gpu_type],
+                "points": [{"at": at, "free": free} for at, free in day],
+            }
+            for (region, gpu_type), day in days.items()
+        ]
+        found.sort(key=lambda row: (row["region"], row["gpu_type"]))
+        return Response({"results": found, "next": None})
 
 
 FACTS = tuple(field.name for field in fields(host_events.Facts))
+COLUMNS = (
+    "id",
+    "name",
+    "region__name",
+    "state",
+    "state_reason",
+    "state_args",
+    "trouble",
+    "agent_version",
+    *FACTS,
+)
+
+
+class Hosts(APIView):
+    """Hosts and their cards."""
+
+    @extend_schema(
+        operation_id="hosts_list",
+        parameters=[*shapes.PAGE, *shapes.HOST_FILTERS, shapes.ONLY],
+        responses=shapes.answers(200, shapes.page_of(shapes.HOST)),
+    )
+    def get(self, request: Request) -> Response:
+        """List hosts with their cards; removed ones are left out."""
+        page = asking.page(request, _filtered(request).values(*COLUMNS), newest_first=False)
+        cards = _cards([host["id"] for host in page["results"]])
+        page["results"] = [_host(host, cards[host["id"]]) for host in page["results"]]
+        return Response(asking.picked(request, page, shapes.HOST))
+
+
+class OneHost(APIView):
+    """One host."""
+
+    @extend_schema(operation_id="hosts_one", responses=shapes.answers(200, shapes.HOST))
+    def get(self, request: Request, pk: int) -> Response:
+        """Show a host with its cards; one that was removed is there for operators and auditors alone."""
+        seen = Host.objects.all() if access.sees_all(request.user) else Host.objects.exclude(state="removed")
+        row = seen.filter(pk=pk).values(*COLUMNS).first()
+        if row is None:
+            raise Http404
+        return Response(_host(row, _cards([pk])[pk]))
+
+
+def _filtered(request: Request) -> QuerySet[Host]:
+    """Return the hosts that the query asks for; raises Invalid."""
+    hosts = Host.objects.exclude(state="removed")
+    known = [state for state in shapes.HOST["properties"]["state"]["enum"] if state != "removed"]
+    if states := asking.words(request, "state", known):
+        lost = Q(lost_since__isnull=False)
+        hosts = hosts.filter(Q(state__in=states) & ~lost | (lost if "lost" in states else Q(pk__in=[])))
+    if region := asking.text(request, "region"):
+        hosts = hosts.filter(region__name=region)
+    if gpu_type := asking.text(request, "gpu_type"):
+        hosts = hosts.filter(pk__in=Card.objects.filter(gpu_type__name=gpu_type).values("host"))
+    return hosts
 
 
 def _host(row: dict[str, Any], cards: list[dict[str, Any]]) -> dict[str, Any]:
@@ -86,56 +137,3 @@ def _cards(hosts: list[int]) -> dict[int, list[dict[str, Any]]]:
     ):
         found[host].append({"index": index, "gpu_type": gpu_type, "state": state, "in_use": pk in leased})
     return found
-
-
-class Quotas(APIView):
-    """Quotas and their use."""
-
-    @extend_schema(responses=shapes.answers(200, shapes.list_of(shapes.QUOTA)))
-    def get(self, request: Request) -> Response:
-        """List the quotas of the caller's businesses with what is used of them now."""
-        mine = list(access.businesses_of(request.user).values_list("id", flat=True))
-        used = use.by_business(mine)
-        quotas = Quota.objects.filter(business__in=mine).select_related("business", "gpu_type", "region")
-        order = ("business__flag", "gpu_type__name", F("region__name").asc(nulls_first=True), "id")
-        return Response([_quota(quota, used) for quota in quotas.order_by(*order)])
-
-
-def _quota(quota: Quota, used: use.Use) -> dict[str, Any]:
-    key = (quota.business_id, quota.gpu_type_id, quota.region_id)
-    return {
-        "business": quota.business.flag,
-        "gpu_type": quota.gpu_type.name,
-        "region": quota.region.name if quota.region else None,
-        "cards": quota.cards,
-        "used": used.high(*key),
-        "elastic_cards": quota.elastic_cards,
-        "elastic_used": used.elastic(*key),
-        "user_elastic_cards": quota.user_elastic_cards,
-    }
-
-
-class Businesses(APIView):
-    """Businesses."""
-
-    @extend_schema(responses=shapes.answers(200, shapes.list_of(shapes.BUSINESS)))
-    def get(self, request: Request) -> Response:
-        """List the businesses that the caller may submit for."""
-        mine = list(access.businesses_of(request.user).order_by("flag").values_list("id", "flag", "name"))
-        types: dict[int, list[str]] = defaultdict(list)
-        rows = DefaultGpuType.objects.filter(business__in=[pk for pk, _flag, _name in mine])
-        for business, name in rows.values_list("business_id", "gpu_type__name"):
-            types[business].append(name)
-        return Response(
-            [{"business_flag": flag, "name": name, "default_gpu_types": types[pk]} for pk, flag, name in mine]
-        )
-
-
-class Templates(APIView):
-    """Templates."""
-
-    @extend_schema(responses=shapes.answers(200, shapes.list_of(shapes.TEMPLATE)))
-    def get(self, request: Request) -> Response:
-        """List the config documents offered to start from."""
-        rows = Template.objects.visible_to(request.user).order_by("name", "id")
-        return Response(list(rows.values("id", "name", "description", "config")))

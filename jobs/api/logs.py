@@ -63,8 +63,10 @@ class Log(APIView):
     def get(self, request: Request, pk: int) -> HttpResponseBase:
         """Send the bytes from `offset` on; X-Log-End says where they end. download=1 makes it a file.
 
+        `wait` waits for bytes that are not there yet; none, and the attempt has ended: there come no more.
         Without `offset` one Range of bytes is sent as well, as 206. 410: the log was old and is removed.
         """
+        asking.waited(request)
         task = visible(request, pk)
         member = _member(request, task)
         part = _part(request, logs.end_of(member.pk) if member else 0)

@@ -16,13 +16,14 @@ class TooLarge(APIException):
 
     status_code = 413
     default_code = "too_large"
-    default_detail = _("The body is larger than 256 KiB.")
+    default_detail = _("The body is larger than is taken.")
 
 
 class DocumentParser(BaseParser):
-    """JSON in UTF-8, at most LONGEST bytes."""
+    """JSON in UTF-8, of bounded length."""
 
     media_type = "application/json"
+    longest = LONGEST  # bytes
 
     def parse(
         self,
@@ -31,16 +32,23 @@ class DocumentParser(BaseParser):
         parser_context: Mapping[str, Any] | None = None,
     ) -> Any:
         """Return the values of the body; raises TooLarge or ParseError."""
-        body = stream.read(LONGEST + 1)
-        if len(body) > LONGEST:
-            raise TooLarge
+        body = stream.read(self.longest + 1)
+        if len(body) > self.longest:
+            raise TooLarge(_("The body is larger than %d KiB.") % (self.longest // 1024))
         try:
             return json.loads(body.decode(), parse_constant=_no_constant)
         except RecursionError:
             raise ParseError(_("The body is nested too deeply."), code="malformed") from None
         except ValueError as error:
             place = f" ({error.msg}, line {error.lineno})" if isinstance(error, json.JSONDecodeError) else ""
-            raise ParseError(_("The body is not JSON.") + place, code="malformed") from None
+            way = _("Quotes, commas and brackets are what breaks it most often; comments are none of JSON.")
+            raise ParseError(_("The body is not JSON.") + f"{place} {way}", code="malformed") from None
+
+
+class ManyDocumentsParser(DocumentParser):
+    """The same for many documents in one body."""
+
+    longest = 2 * 1024 * 1024  # of what the door of the web process lets in
 
 
 def _no_constant(name: str) -> float:

@@ -6,10 +6,13 @@ from typing import Any
 
 from django.db.models import QuerySet
 from django.urls import reverse
+from django.utils import timezone
 from rest_framework.request import Request
 
+from cluster import stuck
+from cluster.fresh import Fresh
 from cluster.models import CardLease, GpuType, Instance
-from jobs import endings
+from jobs import endings, losses, task_events
 from jobs.engine import ask, forecasts
 from jobs.models import Attempt, Priority, Task
 
@@ -41,10 +44,38 @@ def columns(tasks: QuerySet[Task]) -> "QuerySet[Task, dict[str, Any]]":
     return rows
 
 
+_type_names = Fresh(lambda: dict(GpuType.objects.values_list("id", "name")), 2.0)
+
+
+def _types(rows: Iterable[dict[str, Any]]) -> dict[int, str]:
+    """Return the names of GPU types by id, as they were a moment ago, and those that are newer."""
+    names = _type_names.get()
+    if any(pk not in names for row in rows for pk in row["gpu_types"]):
+        _type_names.forget()
+        names = _type_names.get()
+    return names
+
+
 def shown(request: Request, rows: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Return rows of tasks in the API's words; one query."""
-    types = dict(GpuType.objects.values_list("id", "name"))
-    return [_shown(request, row, types) for row in rows]
+    """Return rows of tasks in the API's words; one query at most."""
+    rows = list(rows)
+    types = _types(rows)
+    root = request.build_absolute_uri(reverse("tasks"))
+    return [_shown(row, types, root) for row in rows]
+
+
+def just_made(request: Request, tasks: Iterable[Task]) -> list[dict[str, Any]]:
+    """Return tasks that were made a moment ago, with all that they name at hand, in the words of the list."""
+    return shown(request, [_row(task) for task in tasks])
+
+
+def _row(task: Task) -> dict[str, Any]:
+    names = {
+        "business__flag": task.business.flag,
+        "user__username": task.user.get_username(),
+        "region__name": task.region.name if task.region else None,
+    }
+    return names | {name: getattr(task, name) for name in COLUMNS if name not in names}
 
 
 def many(request: Request, ids: list[int]) -> list[dict[str, Any]]:
@@ -58,7 +89,7 @@ def one(request: Request, task_id: int) -> dict[str, Any]:
     return shown(request, columns(Task.objects.filter(pk=task_id)))[0]
 
 
-def _shown(request: Request, row: dict[str, Any], types: dict[int, str]) -> dict[str, Any]:
+def _shown(row: dict[str, Any], types: dict[int, str], root: str) -> dict[str, Any]:
     reason = ask.sentence(row["reason_code"], row["reason_args"]) if row["reason_code"] else None
     return {
         "id": row["id"],
@@ -77,13 +108,13 @@ def _shown(request: Request, row: dict[str, Any], types: dict[int, str]) -> dict
         "queued_at": row["queued_at"],
         "ended_at": row["ended_at"],
         "origin": row["origin_id"],
-        "url": request.build_absolute_uri(reverse("task", args=[row["id"]])),
+        "url": f"{root}{row['id']}/",  # as the address of the page is written, for a thousand of them
     }
 
 
 def detail(request: Request, task: Task) -> dict[str, Any]:
     """Return all that may be said of a task: the list's words, its config, place in line and attempts."""
-    attempts = list(task.attempts.select_related("gpu_type").order_by("number"))
+    attempts = list(task.attempts.select_related("gpu_type", "evicted_for__business").order_by("number"))
     ahead = forecasts.outlook(task) or forecasts.Outlook()
     return one(request, task.pk) | {
         "config": task.config,
@@ -93,11 +124,11 @@ def detail(request: Request, task: Task) -> dict[str, Any]:
         "estimated_start": ahead.start,
         "estimate_basis": ask.basis_said(ahead.basis),
         "evictions": sum(attempt.outcome == Attempt.Outcome.EVICTED for attempt in attempts),
-        "attempts": _attempts(attempts),
+        "attempts": _attempts(task, attempts),
     }
 
 
-def _attempts(attempts: list[Attempt]) -> list[dict[str, Any]]:
+def _attempts(task: Task, attempts: list[Attempt]) -> list[dict[str, Any]]:
     members = _members([attempt.pk for attempt in attempts])
     return [
         {
@@ -111,7 +142,10 @@ def _attempts(attempts: list[Attempt]) -> list[dict[str, Any]]:
             "outcome": attempt.outcome or None,
             **_ending(attempt),
             "evicted_for": attempt.evicted_for_id,
+            "evicted_for_business": attempt.evicted_for and attempt.evicted_for.business.flag,
             "evict_rule": attempt.evict_rule or None,
+            "evict_rule_said": task_events.rule({"rule": attempt.evict_rule}) or None,
+            "lost_work": losses.said(attempt, task) or None,
             "commit": next((member["commit"] for member in members[attempt.pk] if member["commit"]), None),
             "hosts": members[attempt.pk],
         }
@@ -135,7 +169,10 @@ def _members(attempts: list[int]) -> dict[int, list[dict[str, Any]]]:
     names = ("rank", "phase", "exit_code", "exit_signal", "detail", "commit", "log_removed_at")
     rows = Instance.objects.filter(gang__in=attempts).order_by("gang", "rank")
     found: dict[int, list[dict[str, Any]]] = defaultdict(list)
-    for row in rows.values("id", "gang", "host__name", *names):
+    now = timezone.now()
+    for row in rows.values("id", "gang", "host__name", "stop_asked_at", "host__lost_since", *names):
         member = {name: row[name] for name in names}
+        stuck_so = stuck.sentence(row["phase"], row["stop_asked_at"], row["host__lost_since"], now)
+        member["detail"] = stuck_so or row["detail"]
         found[row["gang"]].append({"host": row["host__name"], "cards": cards[row["id"]], **member})
     return found

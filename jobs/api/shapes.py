@@ -54,6 +54,11 @@ def answers(status: int, shape: Shape, *others: int) -> dict[Any, Shape]:
     return {(status, "application/json"): shape, **found}
 
 
+def answers_without_body(*others: int) -> dict[Any, Any]:
+    """Return the answers of a view whose good one is 204."""
+    return {204: None} | {(each, "application/json"): ERRORS for each in (400, 401, 403, 404, 429, *others)}
+
+
 def body(shape: Shape) -> dict[str, Shape]:
     """Return a body in JSON."""
     return {"application/json": shape}
@@ -96,6 +101,38 @@ _TASK: dict[str, Shape] = {
     "url": TEXT,
 }
 TASK = record(**_TASK)
+MANY_DOCUMENTS: Shape = {
+    "type": "object",
+    "properties": {
+        "tasks": {"type": "array", "items": CONFIG, "minItems": 1, "maxItems": 1000},
+        "Token": TEXT,
+    },
+    "required": ["tasks"],
+}
+MANY_SUBMITTED = record(
+    results=list_of(
+        record(
+            status={"type": "integer", "enum": [201, 400]},
+            task=maybe(TASK),
+            errors=ERRORS["properties"]["errors"],
+        )
+    )
+)
+MANY_CHOSEN: Shape = {
+    "type": "object",
+    "properties": {
+        "ids": {"type": "array", "items": {"type": "integer", "minimum": 1}},
+        "filter": {"type": "object", "additionalProperties": TEXT, "minProperties": 1},
+        "Token": TEXT,
+    },
+}
+MANY_STEERED = record(
+    done=NUMBER,
+    by_state={"type": "object", "additionalProperties": NUMBER},
+    skipped=list_of(record(why=TEXT, state=words([state.value for state in State]), number=NUMBER)),
+    refusals=list_of(TEXT),
+    more={"type": "boolean"},
+)
 MEMBER = record(
     host=TEXT,
     cards=list_of(NUMBER),
@@ -120,7 +157,10 @@ _ATTEMPT: dict[str, Shape] = {
     "message": maybe(TEXT),
     "advice": maybe(TEXT),
     "evicted_for": maybe(NUMBER),
+    "evicted_for_business": maybe(TEXT),
     "evict_rule": maybe(TEXT),
+    "evict_rule_said": maybe(TEXT),
+    "lost_work": maybe(TEXT),
     "commit": maybe(TEXT),
     "hosts": list_of(MEMBER),
 }
@@ -144,7 +184,7 @@ HOST = record(
     id=NUMBER,
     name=TEXT,
     region=TEXT,
-    state=words(["ready", "cordoned", "draining", "quarantined", "lost"]),
+    state=words(["ready", "cordoned", "draining", "quarantined", "lost", "removed"]),
     reason=TEXT,
     trouble=TEXT,
     warnings=list_of(TEXT),
@@ -168,6 +208,7 @@ HOST_EVENT = record(
 )
 WHY: Shape = {"type": "object", "properties": {"reason": TEXT, "Token": TEXT}}
 QUOTA = record(
+    id=NUMBER,
     business=TEXT,
     gpu_type=TEXT,
     region=maybe(TEXT),
@@ -177,7 +218,7 @@ QUOTA = record(
     elastic_used=NUMBER,
     user_elastic_cards=maybe(NUMBER),
 )
-BUSINESS = record(business_flag=TEXT, name=TEXT, default_gpu_types=list_of(TEXT))
+BUSINESS = record(id=NUMBER, business_flag=TEXT, name=TEXT, default_gpu_types=list_of(TEXT))
 _VALUES = list_of(maybe({"type": "number"}))
 TASK_CARDS = record(
     attempt=maybe(NUMBER),
@@ -199,7 +240,76 @@ UPLOAD = record(upload=TEXT, size=NUMBER)
 _KNOWN: dict[str, Shape] = {"id": NUMBER, "business": TEXT, "name": TEXT, "params": {"type": "object"}}
 MODEL = record(**_KNOWN, kind=words(Code.Kind.values), created_at=TIME)
 DATASET = record(**_KNOWN, created_at=TIME)
-TEMPLATE = record(id=NUMBER, name=TEXT, description=TEXT, config={"type": "object"})
+TEMPLATE = record(
+    id=NUMBER,
+    name=TEXT,
+    description=TEXT,
+    config={"type": "object"},
+    readers=words(["me", "members", "all"]),
+    business=maybe(TEXT),
+    changeable={"type": "boolean"},
+)
+TEMPLATE_BODY: Shape = {
+    "type": "object",
+    "properties": {
+        "name": {"type": "string", "maxLength": 128},
+        "description": {"type": "string", "maxLength": 255},
+        "readers": words(["me", "members", "all"]),
+        "business": TEXT,
+        "config": {**CONFIG, "required": []},
+        "Token": TEXT,
+    },
+    "required": ["name", "config"],
+}
+VIEW = record(id=NUMBER, name=TEXT, query=TEXT)
+VIEW_BODY: Shape = {
+    "type": "object",
+    "properties": {
+        "name": {"type": "string", "maxLength": 40},
+        "query": {"type": "string", "example": "state=waiting&user=me"},
+        "Token": TEXT,
+    },
+    "required": ["name", "query"],
+}
+_ROLE = words(["member", "lead"])
+PERSON = record(user=TEXT, role=_ROLE)
+ME = record(
+    user=TEXT,
+    operator={"type": "boolean"},
+    auditor={"type": "boolean"},
+    businesses=list_of(record(business_flag=TEXT, role=_ROLE)),
+    token=maybe(record(name=TEXT, scope=words(["read", "submit", "manage"]), expires_at=maybe(TIME))),
+)
+RESERVATION = record(
+    id=NUMBER,
+    business=TEXT,
+    gpu_type=TEXT,
+    region=maybe(TEXT),
+    cards=NUMBER,
+    kind=words(["standing", "once", "weekly"]),
+    starts_at=maybe(TIME),
+    ends_at=maybe(TIME),
+    weekday=maybe(NUMBER),
+    from_time=maybe(TEXT),
+    to_time=maybe(TEXT),
+    time_zone=TEXT,
+    note=TEXT,
+)
+_STATE = words([state.value for state in State])
+EVENT = record(
+    id=NUMBER,
+    at=TIME,
+    code=TEXT,
+    message=TEXT,
+    old_state=maybe(_STATE),
+    new_state=maybe(_STATE),
+    attempt=maybe(NUMBER),
+    actor=maybe(TEXT),
+    evicted_for=maybe(NUMBER),
+    rule=maybe(TEXT),
+)
+EVENTS = record(results=list_of(EVENT), last=NUMBER, over={"type": "boolean"})
+FREE_HISTORY = record(region=TEXT, gpu_type=TEXT, points=list_of(record(at=TIME, free=NUMBER)))
 
 
 def _query(name: str, says: str, kind: Any = OpenApiTypes.STR) -> OpenApiParameter:
@@ -209,6 +319,22 @@ def _query(name: str, says: str, kind: Any = OpenApiTypes.STR) -> OpenApiParamet
 PAGE = [
     _query("cursor", "Where the page begins: take it from `next`.", OpenApiTypes.INT),
     _query("limit", "Rows of a page, 50 by default, 500 at most.", OpenApiTypes.INT),
+]
+HOST_FILTERS = [
+    _query("state", "States, behind commas: ready, cordoned, draining, quarantined, lost."),
+    _query("region", "Only hosts of this region."),
+    _query("gpu_type", "Only hosts with cards of this type."),
+]
+ONLY = _query("fields", "Fields that the rows are to have, behind commas; by default all.")
+OF_BUSINESS = _query("business", "Only those of this business_flag.")
+WAIT = _query(
+    "wait", "Seconds, 60 at most: wait so long for what comes, where nothing is there yet.", OpenApiTypes.INT
+)
+EVENTS_QUERY = [
+    _query("after", "Only events behind this one: take it from `last`.", OpenApiTypes.INT),
+    PAGE[1],
+    WAIT,
+    ONLY,
 ]
 FILTERS = [
     _query("q", "A part of the name in small or capital letters, or the whole number of a task."),
@@ -226,6 +352,7 @@ FILTERS = [
     _query("sort", "newest, oldest, waiting_longest (tasks that wait), ended_last (tasks that are over)."),
     _query("cursor", "Where the page begins: take it from `next`."),
     PAGE[1],
+    ONLY,
 ]
 UPLOAD_BUSINESS = OpenApiParameter(
     "business",
@@ -240,7 +367,7 @@ KEY = OpenApiParameter(
     "Idempotency-Key",
     OpenApiTypes.STR,
     OpenApiParameter.HEADER,
-    description="Repeating a request with the same key returns the same task.",
+    description="For a day a request that is repeated with its key does nothing more and gets the same answer.",
 )
 LOG_FOUND = record(
     hits=list_of(record(offset=NUMBER, line=TEXT)),
@@ -264,4 +391,5 @@ LOG_QUERY = [
     _query("offset", "The byte to begin with; by default 0.", OpenApiTypes.INT),
     _query("limit", "At most so many bytes from there; by default all.", OpenApiTypes.INT),
     _query("download", "1: as a file.", OpenApiTypes.INT),
+    WAIT,
 ]

@@ -14,13 +14,13 @@ from rest_framework.views import APIView
 
 from jobs import filter_words, pages, services
 from jobs.api import asking, rows, shapes, verdicts
+from jobs.api.once import once
 from jobs.config import Fault, Invalid
 from jobs.engine import ask
 from jobs.models import Task
 from jobs.pages import Key
 from quotas import access
-
-LONGEST_KEY = 255
+from quotas.tokens import Scope
 
 
 def caller(request: Request) -> User:
@@ -41,6 +41,8 @@ def visible(request: Request, pk: int) -> Task:
 class Tasks(APIView):
     """The list of tasks, and the door for new ones."""
 
+    scopes = {"POST": Scope.SUBMIT}
+
     @extend_schema(
         operation_id="tasks_list",
         parameters=shapes.FILTERS,
@@ -53,32 +55,27 @@ class Tasks(APIView):
             raise Invalid(faults)
         limit = asking.number(request, "limit", asking.PAGE, 1, asking.LONGEST_PAGE)
         found = pages.cut(filters, below=_cursor(request, filters.order), size=limit)
-        return Response(
-            {
-                "results": rows.many(request, found.ids),
-                "next": asking.following(request, found.below) if found.below else None,
-            }
-        )
+        page = {
+            "results": rows.many(request, found.ids),
+            "next": asking.following(request, found.below) if found.below else None,
+        }
+        return Response(asking.picked(request, page, shapes.TASK))
 
     @extend_schema(
         parameters=[shapes.ORIGIN, shapes.KEY],
         request=shapes.body(shapes.CONFIG),
         responses=shapes.answers(201, shapes.TASK, 409),
     )
+    @once
     def post(self, request: Request) -> Response:
         """Submit a task: all of it, or all its faults."""
-        key = request.headers.get("Idempotency-Key", "").strip()
-        if len(key) > LONGEST_KEY or not key.isprintable():
-            message = _("Write at most %d printable characters.") % LONGEST_KEY
-            raise Invalid([Fault("Idempotency-Key", "length", message)])
         origin = asking.number(request, "origin", 0)
         task = services.submit(
             caller(request),
             document(request),
             origin=visible(request, origin) if origin else None,
-            idempotency_key=key or None,
         )
-        return Response(rows.one(request, task.pk), status=201)
+        return Response(rows.just_made(request, [task])[0], status=201)
 
 
 def _cursor(request: Request, order: str) -> Key | None:
@@ -91,6 +88,8 @@ def _cursor(request: Request, order: str) -> Key | None:
 
 class Preview(APIView):
     """What would become of a document, without submitting it."""
+
+    scopes = {"POST": Scope.READ}
 
     @extend_schema(
         parameters=[shapes.ALTERNATIVES],
@@ -106,18 +105,27 @@ class Preview(APIView):
 class OneTask(APIView):
     """One task."""
 
-    @extend_schema(responses=shapes.answers(200, shapes.DETAIL))
+    @extend_schema(
+        operation_id="tasks_one", parameters=[shapes.ONLY], responses=shapes.answers(200, shapes.DETAIL)
+    )
     def get(self, request: Request, pk: int) -> Response:
         """Show a task with its config, reason and attempts."""
-        return Response(rows.detail(request, visible(request, pk)))
+        wanted = asking.only(request, shapes.DETAIL)
+        return Response(asking.pick(rows.detail(request, visible(request, pk)), wanted))
 
 
 class Steer(APIView):
     """One verb on one task."""
 
+    scopes = {"POST": Scope.SUBMIT}
     verb = ""
 
-    @extend_schema(request=shapes.body(shapes.TOKEN_ONLY), responses=shapes.answers(200, shapes.TASK, 409))
+    @extend_schema(
+        parameters=[shapes.KEY],
+        request=shapes.body(shapes.TOKEN_ONLY),
+        responses=shapes.answers(200, shapes.TASK, 409),
+    )
+    @once
     def post(self, request: Request, pk: int) -> Response:
         """Stop, hold or release a task, or end its kept place."""
         task = visible(request, pk)
@@ -131,8 +139,15 @@ class Steer(APIView):
 class Retry(APIView):
     """An ended task once more."""
 
-    @extend_schema(request=shapes.body(shapes.TOKEN_ONLY), responses=shapes.answers(201, shapes.TASK, 409))
+    scopes = {"POST": Scope.SUBMIT}
+
+    @extend_schema(
+        parameters=[shapes.KEY],
+        request=shapes.body(shapes.TOKEN_ONLY),
+        responses=shapes.answers(201, shapes.TASK, 409),
+    )
+    @once
     def post(self, request: Request, pk: int) -> Response:
         """Submit the config of an ended task as a new task of the caller, linked to the old."""
         task = services.retry(visible(request, pk), caller(request))
-        return Response(rows.one(request, task.pk), status=201)
+        return Response(rows.just_made(request, [task])[0], status=201)

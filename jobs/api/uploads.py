@@ -22,6 +22,7 @@ from jobs.materials import Code, Dataset
 from jobs.source_fields import DIGEST
 from quotas import access
 from quotas.models import Business
+from quotas.tokens import Scope
 
 BUSY_S = 10  # after which one that found too many others before it may try again
 KNOWN = ("id", "business__flag", "name", "params", "created_at")
@@ -44,6 +45,8 @@ class DiskFull(APIException):
 class Uploads(APIView):
     """Packed code of a business, by its digest."""
 
+    scopes = {"PUT": Scope.SUBMIT}
+
     @extend_schema(
         operation_id="upload_read",
         parameters=[shapes.UPLOAD_BUSINESS],
@@ -60,7 +63,7 @@ class Uploads(APIView):
         operation_id="upload_send",
         parameters=[shapes.UPLOAD_BUSINESS],
         request={"application/gzip": OpenApiTypes.BINARY},
-        responses=shapes.answers(201, shapes.UPLOAD, 413, 507),
+        responses=shapes.answers(201, shapes.UPLOAD, 413, 507) | {(200, "application/json"): shapes.UPLOAD},
     )
     def put(self, request: Request, digest: str) -> Response:
         """Take packed code, a tar.gz whose SHA-256 is its name; 200 where it is there already."""
@@ -125,7 +128,7 @@ class Models(APIView):
     @extend_schema(parameters=shapes.PAGE, responses=shapes.answers(200, shapes.page_of(shapes.MODEL)))
     def get(self, request: Request) -> Response:
         """List what model_id may name, newest first."""
-        rows = Code.objects.filter(business__in=access.businesses_of(request.user))
+        rows = Code.objects.filter(business__in=access.businesses_seen_by(request.user))
         page = asking.page(request, rows.values(*KNOWN, "kind"))
         page["results"] = [_known(row) for row in page["results"]]
         return Response(page)
@@ -137,7 +140,7 @@ class Datasets(APIView):
     @extend_schema(parameters=shapes.PAGE, responses=shapes.answers(200, shapes.page_of(shapes.DATASET)))
     def get(self, request: Request) -> Response:
         """List what dataset_id may name, newest first."""
-        rows = Dataset.objects.filter(business__in=access.businesses_of(request.user))
+        rows = Dataset.objects.filter(business__in=access.businesses_seen_by(request.user))
         page = asking.page(request, rows.values(*KNOWN))
         page["results"] = [_known(row) for row in page["results"]]
         return Response(page)

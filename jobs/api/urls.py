@@ -4,13 +4,31 @@ from django.urls import path, re_path
 from drf_spectacular.views import SpectacularAPIView, SpectacularSwaggerSplitView
 
 from cluster import host_states
-from jobs.api import cards, hosts, inventory, logs, scheduler, tasks, uploads
+from jobs import many
+from jobs.api import (
+    bulk,
+    businesses,
+    cards,
+    events,
+    hosts,
+    inventory,
+    logs,
+    scheduler,
+    tasks,
+    templates,
+    uploads,
+)
 from jobs.api.errors import NotFound
 from jobs.services import STEERING
 
 urlpatterns = [
     path("tasks/", tasks.Tasks.as_view(), name="api-tasks"),
     path("tasks/preview/", tasks.Preview.as_view(), name="api-preview"),
+    path("tasks/bulk/", bulk.Submit.as_view(), name="api-bulk-submit"),
+    *(
+        path(f"tasks/bulk/{verb}/", bulk.Steer.as_view(verb=verb), name=f"api-bulk-{verb}")
+        for verb in many.VERBS
+    ),
     path("tasks/<int:pk>/", tasks.OneTask.as_view(), name="api-task"),
     *(
         path(f"tasks/<int:pk>/{verb}/", tasks.Steer.as_view(verb=verb), name=f"api-{verb}")
@@ -18,6 +36,7 @@ urlpatterns = [
     ),
     path("tasks/<int:pk>/retry/", tasks.Retry.as_view(), name="api-retry"),
     path("tasks/<int:pk>/cards/", cards.Cards.as_view(), name="api-task-cards"),
+    path("tasks/<int:pk>/events/", events.Events.as_view(), name="api-task-events"),
     path("tasks/<int:pk>/log/", logs.Log.as_view(), name="api-log"),
     path("tasks/<int:pk>/log/search/", logs.Search.as_view(), name="api-log-search"),
     path("uploads/<str:digest>/", uploads.Uploads.as_view(), name="api-upload"),
@@ -25,17 +44,29 @@ urlpatterns = [
     path("datasets/", uploads.Datasets.as_view(), name="api-datasets"),
     path("scheduler/", scheduler.Scheduler.as_view(), name="api-scheduler"),
     path("free-cards/", inventory.FreeCards.as_view(), name="api-free-cards"),
+    path("free-cards/history/", inventory.FreeCardsHistory.as_view(), name="api-free-cards-history"),
     path("hosts/", inventory.Hosts.as_view(), name="api-hosts"),
+    path("hosts/<int:pk>/", inventory.OneHost.as_view(), name="api-host"),
     path("hosts/<int:pk>/events/", hosts.Events.as_view(), name="api-host-events"),
     *(
         path(f"hosts/<int:pk>/{verb}/", hosts.Steer.as_view(verb=verb), name=f"api-host-{verb}")
         for verb in host_states.VERBS
     ),
-    path("quotas/", inventory.Quotas.as_view(), name="api-quotas"),
-    path("businesses/", inventory.Businesses.as_view(), name="api-businesses"),
-    path("templates/", inventory.Templates.as_view(), name="api-templates"),
+    path("me/", businesses.Me.as_view(), name="api-me"),
+    path("quotas/", businesses.Quotas.as_view(), name="api-quotas"),
+    path("businesses/", businesses.Businesses.as_view(), name="api-businesses"),
+    path("businesses/<int:pk>/members/", businesses.Members.as_view(), name="api-members"),
+    path("reservations/", businesses.Reservations.as_view(), name="api-reservations"),
+    path("templates/", templates.Templates.as_view(), name="api-templates"),
+    path("templates/<int:pk>/", templates.OneTemplate.as_view(), name="api-template"),
+    path("views/", templates.Views.as_view(), name="api-views"),
+    path("views/<int:pk>/", templates.OneView.as_view(), name="api-view"),
     path("schema/", SpectacularAPIView.as_view(), name="api-schema"),
-    # The split view: the page's script is a file of its own, as the content policy wants it.
-    path("docs/", SpectacularSwaggerSplitView.as_view(url_name="api-schema"), name="api-docs"),
+    # The split view and a page of ours: its script and style are files of their own, as the content policy wants it.
+    path(
+        "docs/",
+        SpectacularSwaggerSplitView.as_view(url_name="api-schema", template_name="api_docs.html"),
+        name="api-docs",
+    ),
     re_path(r"", NotFound.as_view()),
 ]

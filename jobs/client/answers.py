@@ -71,7 +71,10 @@ Attempt = TypedDict(
         "message": str | None,
         "advice": str | None,
         "evicted_for": int | None,
+        "evicted_for_business": str | None,
         "evict_rule": str | None,
+        "evict_rule_said": str | None,
+        "lost_work": str | None,
         "commit": str | None,
         "hosts": list[Member],
     },
@@ -87,6 +90,45 @@ class TaskDetail(Task):
     estimate_basis: Reason | None
     evictions: int
     attempts: list[Attempt]
+
+
+class Submitted(TypedDict):
+    """What became of one document among many: 201 and its task, or 400 and its faults."""
+
+    status: int
+    task: Task | None
+    errors: list[dict[str, str]]
+
+
+class Moved(TypedDict):
+    """What became of many tasks: how many were moved, and why others were left."""
+
+    done: int
+    by_state: dict[str, int]
+    skipped: list[dict[str, Any]]
+    refusals: list[str]
+    more: bool
+
+
+class Event(TypedDict):
+    """Something that happened to a task."""
+
+    id: int
+    at: str
+    code: str
+    message: str
+    old_state: str | None
+    new_state: str | None
+    attempt: int | None
+    actor: str | None
+
+
+class Events(TypedDict):
+    """Events behind one; `last` is what to ask behind next, `over`: nothing will happen any more."""
+
+    results: list[Event]
+    last: int
+    over: bool
 
 
 class Verdict(TypedDict):
@@ -118,6 +160,7 @@ class FreeCards(TypedDict):
 class Quota(TypedDict):
     """A quota and what is used of it; cards, `region` null: in all regions together."""
 
+    id: int
     business: str
     gpu_type: str
     region: str | None
@@ -145,6 +188,7 @@ class Host(TypedDict):
 class Business(TypedDict):
     """A business that the caller may submit for."""
 
+    id: int
     business_flag: str
     name: str
     default_gpu_types: list[str]

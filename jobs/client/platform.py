@@ -2,14 +2,26 @@
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Iterator, Mapping
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from types import TracebackType
 from typing import Any, Self, cast
 
 import httpx
 
 from jobs.client import calls
-from jobs.client.answers import Business, FreeCards, Host, LogPart, Quota, Task, TaskDetail, Verdict
+from jobs.client.answers import (
+    Business,
+    Events,
+    FreeCards,
+    Host,
+    LogPart,
+    Moved,
+    Quota,
+    Submitted,
+    Task,
+    TaskDetail,
+    Verdict,
+)
 from jobs.client.calls import Call
 from jobs.client.errors import Unreachable, refusal
 
@@ -18,7 +30,9 @@ TIMEOUT = httpx.Timeout(60.0, connect=10.0)  # seconds
 TRIES, PAUSE_S = 4, 0.5  # of calls that can be repeated; the pause doubles
 MOST_WAIT_S = 60.0  # however long the platform asks to wait
 AWAY = frozenset({502, 503, 504})  # what a proxy answers for a platform that is being restarted
-LOOK_S = 2.0  # between two looks at a task that is waited for
+HELD_S = 25  # that the platform is asked to hold a call until there is news
+PATIENCE_S = 900.0  # with a platform that answered before and is away now
+LOOK_S = 2.0  # between two looks where it is away, or holds no call
 Filter = str | int | None
 
 
@@ -101,6 +115,12 @@ class Taiji:
         """Submit a task. `origin`: a task whose secrets are kept; `key`: the same key makes the same task."""
         return cast(Task, self._ask(calls.submit(document, origin=origin, key=key)))
 
+    def submit_many(
+        self, documents: Sequence[Mapping[str, Any]], *, key: str | None = None
+    ) -> list[Submitted]:
+        """Submit up to 1,000 tasks at once; return the result of each, in their order."""
+        return cast(list[Submitted], self._ask(calls.submit_many(documents, key=key))["results"])
+
     def preview(
         self, document: Mapping[str, Any], *, origin: int | None = None, alternatives: bool = False
     ) -> Verdict:
@@ -135,21 +155,44 @@ class Taiji:
         """Submit the document of a task once more; return the new one."""
         return cast(Task, self._ask(calls.retry(task_id)))
 
-    def log(self, task_id: int, *, attempt: int | None = None, rank: int = 0, offset: int = 0) -> LogPart:
-        """Return a log from `offset` (bytes) to its present end; `attempt` None: the last one's."""
-        call = calls.log(task_id, attempt=attempt, rank=rank, offset=offset)
+    def steer_many(self, verb: str, ids: Sequence[int] | None = None, **filters: str) -> Moved:
+        """Stop, hold, release, free or retry these tasks, or all that match the API's filters."""
+        return cast(Moved, self._ask(calls.steer_many(verb, ids, filters)))
+
+    def log(
+        self, task_id: int, *, attempt: int | None = None, rank: int = 0, offset: int = 0, wait_s: int = 0
+    ) -> LogPart:
+        """Return a log from `offset` (bytes) to its present end, of the last attempt by default.
+
+        `wait_s`: where it ends there, wait so long for more, 60 s at most.
+        """
+        call = calls.log(task_id, attempt=attempt, rank=rank, offset=offset, wait_s=wait_s)
         return _part(self._answer(call), offset)
 
-    def wait(self, task_id: int, *, look_s: float = LOOK_S) -> TaskDetail:
-        """Return the task once it is over; a platform that is away meanwhile is waited for."""
+    def events(self, task_id: int, *, after: int = 0, wait_s: int = 0) -> Events:
+        """Return what happened to a task behind the event `after`; `wait_s`: wait so long for it, 60 s at most."""
+        return cast(Events, self._ask(calls.events(task_id, after=after, wait_s=wait_s)))
+
+    def wait(self, task_id: int, *, patience_s: float = PATIENCE_S) -> TaskDetail:
+        """Return the task once it is over.
+
+        A platform that is away meanwhile is waited for, for `patience_s` at most; one that never answered is not.
+        """
+        after, heard_at = 0, None
         while True:
+            asked_at = time.monotonic()
             try:
-                task = self.task(task_id)
+                page = self.events(task_id, after=after, wait_s=HELD_S if after else 0)
             except Unreachable:
-                task = None
-            if task is not None and task["state"] in OVER:
-                return task
-            time.sleep(look_s)
+                if heard_at is None or time.monotonic() - heard_at > patience_s:
+                    raise
+                time.sleep(LOOK_S)
+                continue
+            heard_at, after = time.monotonic(), page["last"]
+            if page["over"]:
+                return self.task(task_id)
+            if not page["results"] and heard_at - asked_at < LOOK_S:
+                time.sleep(LOOK_S)
 
     def free_cards(self) -> list[FreeCards]:
         """Return the free cards per region and type."""
@@ -157,11 +200,11 @@ class Taiji:
 
     def quotas(self) -> list[Quota]:
         """Return the quotas of the caller's businesses."""
-        return cast(list[Quota], self._ask(Call(path="quotas/")))
+        return list(self._pages(Call(path="quotas/")))
 
     def businesses(self) -> list[Business]:
         """Return the businesses that the caller may submit for."""
-        return cast(list[Business], self._ask(Call(path="businesses/")))
+        return list(self._pages(Call(path="businesses/")))
 
     def hosts(self) -> Iterator[Host]:
         """Give the hosts with their cards."""
@@ -226,6 +269,12 @@ class AsyncTaiji:
         """Submit a task, as Taiji.submit."""
         return cast(Task, await self._ask(calls.submit(document, origin=origin, key=key)))
 
+    async def submit_many(
+        self, documents: Sequence[Mapping[str, Any]], *, key: str | None = None
+    ) -> list[Submitted]:
+        """Submit up to 1,000 tasks at once, as Taiji.submit_many."""
+        return cast(list[Submitted], (await self._ask(calls.submit_many(documents, key=key)))["results"])
+
     async def preview(
         self, document: Mapping[str, Any], *, origin: int | None = None, alternatives: bool = False
     ) -> Verdict:
@@ -262,23 +311,38 @@ class AsyncTaiji:
         """Submit the document of a task once more; return the new one."""
         return cast(Task, await self._ask(calls.retry(task_id)))
 
+    async def steer_many(self, verb: str, ids: Sequence[int] | None = None, **filters: str) -> Moved:
+        """Steer many tasks, as Taiji.steer_many."""
+        return cast(Moved, await self._ask(calls.steer_many(verb, ids, filters)))
+
     async def log(
-        self, task_id: int, *, attempt: int | None = None, rank: int = 0, offset: int = 0
+        self, task_id: int, *, attempt: int | None = None, rank: int = 0, offset: int = 0, wait_s: int = 0
     ) -> LogPart:
-        """Return a log from `offset` (bytes) to its present end; `attempt` None: the last one's."""
-        call = calls.log(task_id, attempt=attempt, rank=rank, offset=offset)
+        """Return a log from `offset` (bytes) to its present end, as Taiji.log."""
+        call = calls.log(task_id, attempt=attempt, rank=rank, offset=offset, wait_s=wait_s)
         return _part(await self._answer(call), offset)
 
-    async def wait(self, task_id: int, *, look_s: float = LOOK_S) -> TaskDetail:
-        """Return the task once it is over; a platform that is away meanwhile is waited for."""
+    async def events(self, task_id: int, *, after: int = 0, wait_s: int = 0) -> Events:
+        """Return what happened to a task behind the event `after`, as Taiji.events."""
+        return cast(Events, await self._ask(calls.events(task_id, after=after, wait_s=wait_s)))
+
+    async def wait(self, task_id: int, *, patience_s: float = PATIENCE_S) -> TaskDetail:
+        """Return the task once it is over, as Taiji.wait."""
+        after, heard_at = 0, None
         while True:
+            asked_at = time.monotonic()
             try:
-                task = await self.task(task_id)
+                page = await self.events(task_id, after=after, wait_s=HELD_S if after else 0)
             except Unreachable:
-                task = None
-            if task is not None and task["state"] in OVER:
-                return task
-            await asyncio.sleep(look_s)
+                if heard_at is None or time.monotonic() - heard_at > patience_s:
+                    raise
+                await asyncio.sleep(LOOK_S)
+                continue
+            heard_at, after = time.monotonic(), page["last"]
+            if page["over"]:
+                return await self.task(task_id)
+            if not page["results"] and heard_at - asked_at < LOOK_S:
+                await asyncio.sleep(LOOK_S)
 
     async def free_cards(self) -> list[FreeCards]:
         """Return the free cards per region and type."""
@@ -286,11 +350,11 @@ class AsyncTaiji:
 
     async def quotas(self) -> list[Quota]:
         """Return the quotas of the caller's businesses."""
-        return cast(list[Quota], await self._ask(Call(path="quotas/")))
+        return [row async for row in self._pages(Call(path="quotas/"))]
 
     async def businesses(self) -> list[Business]:
         """Return the businesses that the caller may submit for."""
-        return cast(list[Business], await self._ask(Call(path="businesses/")))
+        return [row async for row in self._pages(Call(path="businesses/"))]
 
     def hosts(self) -> AsyncIterator[Host]:
         """Give the hosts with their cards."""

@@ -2,7 +2,7 @@
 
 import time
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
@@ -15,14 +15,9 @@ from jobs.models import Attempt, Claim, TaskClass
 from jobs.scheduling import types
 from jobs.scheduling.cluster_state import Cluster
 from jobs.scheduling.reservation import Binder
-from quotas import windows
-from quotas.models import Reservation
 
-# What a card may be, a letter each.
-FREE, HIGH, ELASTIC, HELD, RESERVED, BROKEN, OUTSIDE, AWAY = (
-    "fhekrboa"  # away: free, on a host that takes nothing
-)
-LETTERS = (FREE, HIGH, ELASTIC, HELD, RESERVED, BROKEN, OUTSIDE, AWAY)
+# What a card may be, a letter each; away: free, on a host that takes nothing.
+FREE, HIGH, ELASTIC, HELD, RESERVED, BROKEN, OUTSIDE, AWAY = "fhekrboa"
 LOST = "lost"  # in place of the state of a host that is silent
 KEPT_S = 1.0  # for which all pages of a process show the same
 Key = tuple[int, int]  # host, type
@@ -145,20 +140,5 @@ def _held() -> Counter[Key]:
 
 def _bound(now: float) -> Mapping[Key, list[tuple[types.Reservation, int]]]:
     """Return where the pass keeps the cards of the reservations that hold now: it chooses the hosts."""
-    rows = list(_open_now(now))
+    rows = list(snapshot.reservations(now, timedelta(seconds=1)))
     return Binder(Cluster.of(snapshot.load_hosts(now)), rows, now).bound if rows else {}
-
-
-def _open_now(now: float) -> Iterator[types.Reservation]:
-    at = datetime.fromtimestamp(now, UTC)
-    for row in Reservation.objects.order_by("id"):
-        for start, end in windows.windows(row.rule, at, at + timedelta(seconds=1)):
-            yield types.Reservation(
-                id=row.pk,
-                business=row.business_id,
-                gpu_type=row.gpu_type_id,
-                region=row.region_id,
-                cards=row.cards,
-                start=start.timestamp(),
-                end=end.timestamp(),
-            )

@@ -5,7 +5,6 @@ import threading
 import time
 from collections.abc import Callable
 from datetime import datetime
-from functools import partial
 
 from django.conf import settings
 from django.db import connections
@@ -18,6 +17,11 @@ PERIODS = 3  # of the beat in which no pass ended: then it is time for one
 STOP_S = 4.0  # a pass on its way is waited for so long: whoever ends the worker kills it after 6 s
 
 
+def _run_at_once() -> passes.Done | None:
+    """Run a pass, or leave it to whoever has one on its way."""
+    return passes.run(wait_s=0)
+
+
 class Pacemaker:
     """A thread that looks each period of the beat whether passes end, and makes them where none does.
 
@@ -26,9 +30,7 @@ class Pacemaker:
     """
 
     def __init__(
-        self,
-        run: Callable[[], object] = partial(passes.run, wait_s=0),
-        clock: Callable[[], float] = time.monotonic,
+        self, run: Callable[[], object] = _run_at_once, clock: Callable[[], float] = time.monotonic
     ) -> None:
         """Make passes by `run`, which returns None where one is on its way elsewhere; nothing begins yet."""
         self._run, self._clock = run, clock

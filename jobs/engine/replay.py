@@ -17,8 +17,6 @@ from jobs.engine.epoch import Epoch
 from jobs.models import Attempt, Task
 from jobs.scheduling import types
 from jobs.simulation.job import Job, Setup
-from quotas import windows
-from quotas.models import Reservation
 
 Event = tuple[float, str, Any]
 
@@ -180,15 +178,5 @@ def _all_free(hosts: Iterable[types.HostCards]) -> Iterator[types.HostCards]:
 
 def _reservations(since: float, now: float) -> Iterator[types.Reservation]:
     """Give the windows of these days, in the simulation's time."""
-    first, last = datetime.fromtimestamp(since, UTC), datetime.fromtimestamp(now, UTC)
-    for row in Reservation.objects.order_by("id"):
-        for start, end in windows.windows(row.rule, first, last + timedelta(days=1)):
-            yield types.Reservation(
-                id=row.pk,
-                business=row.business_id,
-                gpu_type=row.gpu_type_id,
-                region=row.region_id,
-                cards=row.cards,
-                start=start.timestamp() - since,
-                end=end.timestamp() - since,
-            )
+    for row in snapshot.reservations(since, timedelta(days=1, seconds=now - since)):
+        yield dataclasses.replace(row, start=row.start - since, end=row.end - since)

@@ -58,7 +58,7 @@ def load(now: float, fair_half_life_s: float) -> Loaded:
         running=tuple(running),
         quotas=tuple(_quotas()),
         claims=tuple(_claims()),
-        reservations=tuple(_reservations(now)),
+        reservations=tuple(reservations(now, WINDOWS_AHEAD)),
         usage=tuple(past_use.read(now, fair_half_life_s)),
         type_names=dict(GpuType.objects.values_list("id", "name")),
         host_names={host: name for host, name, _remark in named},
@@ -279,11 +279,11 @@ def _quotas() -> Iterable[types.Quota]:
         )
 
 
-def _reservations(now: float) -> Iterable[types.Reservation]:
-    """Write recurring reservations out, window by window."""
-    since = datetime.fromtimestamp(now, tz=UTC)
+def reservations(since: float, length: timedelta) -> Iterable[types.Reservation]:
+    """Write recurring reservations out, window by window: those that hold at any time of so long a span."""
+    begin = datetime.fromtimestamp(since, tz=UTC)
     for row in Reservation.objects.order_by("id"):
-        for start, end in windows.windows(row.rule, since, since + WINDOWS_AHEAD):
+        for start, end in windows.windows(row.rule, begin, begin + length):
             yield types.Reservation(
                 id=row.pk,
                 business=row.business_id,

@@ -7,18 +7,17 @@ from typing import Any
 from urllib.parse import urlencode
 
 from django import forms
-from django.http import Http404, HttpResponse, HttpResponseBase, StreamingHttpResponse
+from django.http import HttpResponse, HttpResponseBase
 from django.shortcuts import render
-from django.utils import timezone
 from django.utils.functional import Promise
 from django.utils.translation import gettext_lazy as _
 from django.views.decorators.http import require_safe
 
 from cluster import threads
+from jobs.filters import number
 from jobs.portal import csv_lines
 from jobs.portal.deed_words import said
-from jobs.portal.doors import PortalRequest, page
-from quotas import access
+from jobs.portal.doors import PortalRequest, oversee, page
 from quotas import audit as entries
 from quotas.audit import AuditEntry
 
@@ -77,16 +76,11 @@ class Line:
     args: str
 
 
-def _overseers_only(request: PortalRequest) -> None:
-    if not access.sees_all(request.user):
-        raise Http404
-
-
 @page
 @require_safe
 def audit(request: PortalRequest) -> HttpResponse:
     """Show one page of what was done, newest first."""
-    _overseers_only(request)
+    oversee(request)
     form = Search(request.GET)
     found = list(_found(form)[: PAGE + 1]) if form.is_valid() else []
     kept = {name: value for name, value in request.GET.items() if name in form.fields and value}
@@ -103,17 +97,13 @@ def audit(request: PortalRequest) -> HttpResponse:
 @require_safe
 def export(request: PortalRequest) -> HttpResponseBase:
     """Send all that matches, while it is read."""
-    _overseers_only(request)
+    oversee(request)
     form = Search(request.GET)
     if not form.is_valid():  # a file with more than was asked for would not show it
         faults = [f"{name}: {fault}" for name, listed in form.errors.items() for fault in listed]
         return HttpResponse("\n".join(faults), status=400, content_type="text/plain; charset=utf-8")
     entries.note("audit.exported", by=request.user, name="", filters=request.GET.dict())
-    response = StreamingHttpResponse(_parts(form), content_type="text/csv; charset=utf-8")
-    stamp = timezone.localtime().strftime("%Y%m%d-%H%M%S")
-    response["Content-Disposition"] = f'attachment; filename="audit-{stamp}.csv"'
-    response["X-Accel-Buffering"] = "no"
-    return response
+    return csv_lines.file("audit", _parts(form))
 
 
 def _found(form: Search) -> Any:
@@ -129,9 +119,8 @@ def _found(form: Search) -> Any:
         "until": "at__lt",
     }
     chosen = {names[name]: value for name, value in wanted.items() if value}
-    below = str(form.data.get("below", ""))
-    if below.isascii() and below.isdigit() and len(below) < 19:
-        chosen["pk__lt"] = int(below)
+    if below := number(str(form.data.get("below", ""))):
+        chosen["pk__lt"] = below
     return AuditEntry.objects.filter(**chosen).order_by("-pk")
 
 

@@ -5,7 +5,7 @@ from datetime import datetime, time, timedelta
 from typing import Any
 
 from django.db.models import Q
-from django.http import HttpResponseBase, StreamingHttpResponse
+from django.http import HttpResponseBase
 from django.shortcuts import get_object_or_404
 from django.utils import timezone
 
@@ -38,11 +38,7 @@ def usage_csv(request: PortalRequest, pk: int) -> HttpResponseBase:
     begin = datetime.combine(first, time.min, timezone.get_default_timezone())
     lead = csv_lines.BOM if request.GET.get("excel") == "1" else ""
     parts = _parts(pk, begin, None if oversees else request.user.pk, lead)
-    response = StreamingHttpResponse(parts, content_type="text/csv; charset=utf-8")
-    stamp = timezone.localtime().strftime("%Y%m%d-%H%M%S")
-    response["Content-Disposition"] = f'attachment; filename="usage-{found.pk}-{stamp}.csv"'
-    response["X-Accel-Buffering"] = "no"
-    return response
+    return csv_lines.file(f"usage-{found.pk}", parts)
 
 
 async def _parts(business: int, begin: datetime, only_user: int | None, lead: str) -> AsyncIterator[bytes]:

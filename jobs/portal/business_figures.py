@@ -25,9 +25,8 @@ class Line:
     business: int
     gpu_type: int
     region: int | None
-    limit: (
-        int | None
-    )  # of high tasks; None: what they take in this region is capped in all of them together only
+    # Of high tasks; None: what they take in this region is capped in all of them together only.
+    limit: int | None
     high: int
     elastic: int
     elastic_cap: int | None

@@ -128,7 +128,8 @@ class Tiles:
             self._renew()
         made = self._fragments.get((language, kind))
         if made is None:
-            made = self._fragments[language, kind] = asyncio.create_task(self._fill(language, kind))
+            filling = self._fill(language, kind, self._free)
+            made = self._fragments[language, kind] = asyncio.create_task(filling)
         try:
             return await asyncio.shield(made)  # whoever hangs up breaks nothing off for the others
         except Error:
@@ -153,10 +154,8 @@ class Tiles:
         self._mark = hub.mark()  # what is heard from here on makes it old
         return list(await database_sync_to_async(free_cards.now)())
 
-    async def _fill(self, language: str, kind: Kind) -> bytes:
+    async def _fill(self, language: str, kind: Kind, free: "asyncio.Task[list[FreeCards]]") -> bytes:
         """Put what is left of the reader's quotas into the frame that all of his language see."""
-        assert self._free is not None
-        free = self._free
         frame = self._frames.get((language, kind.exact))
         if frame is None:
             making = _frame(language, free, exact=kind.exact)

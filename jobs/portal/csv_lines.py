@@ -1,10 +1,13 @@
-"""Lines of CSV, for spreadsheets that take what begins like a formula for one."""
+"""Files of CSV, sent while they are read, for spreadsheets that take what begins like a formula for one."""
 
 import csv
 import io
-from collections.abc import Iterable
+from collections.abc import AsyncIterator, Iterable
 from datetime import UTC, datetime
 from typing import Any
+
+from django.http import StreamingHttpResponse
+from django.utils import timezone
 
 FORMULA = ("=", "+", "-", "@", "\t", "\r", "＝", "＋", "－", "＠")
 BOM = "\ufeff"  # tells Excel that the file is UTF-8
@@ -12,11 +15,20 @@ BOM = "\ufeff"  # tells Excel that the file is UTF-8
 
 def lines(rows: Iterable[Iterable[Any]]) -> str:
     """Return the rows as text."""
-    file = io.StringIO()
-    writer = csv.writer(file)
+    text = io.StringIO()
+    writer = csv.writer(text)
     for row in rows:
         writer.writerow([_harmless(cell) for cell in row])
-    return file.getvalue()
+    return text.getvalue()
+
+
+def file(name: str, parts: AsyncIterator[bytes]) -> StreamingHttpResponse:
+    """Send the parts, as they come, as a file of this name with the time behind it."""
+    response = StreamingHttpResponse(parts, content_type="text/csv; charset=utf-8")
+    stamp = timezone.localtime().strftime("%Y%m%d-%H%M%S")
+    response["Content-Disposition"] = f'attachment; filename="{name}-{stamp}.csv"'
+    response["X-Accel-Buffering"] = "no"  # else a proxy would keep it until it is whole
+    return response
 
 
 def time(at: datetime | None) -> str:

@@ -1,4 +1,4 @@
-"""Who gets into a page: people who are logged in, and for one task only those who may see it."""
+"""Who gets into a page: people who are logged in, and into some only those who see all."""
 
 from collections.abc import Callable
 from functools import wraps
@@ -6,9 +6,11 @@ from http import HTTPStatus
 
 from django.contrib.auth.decorators import login_required
 from django.contrib.auth.models import User
-from django.http import HttpRequest, HttpResponse, HttpResponseBase
+from django.http import Http404, HttpRequest, HttpResponse, HttpResponseBase
 from django.views.decorators.cache import never_cache
 from django_htmx.middleware import HtmxDetails
+
+from quotas import access
 
 
 class PortalRequest(HttpRequest):
@@ -33,6 +35,12 @@ def page(view: Callable[..., HttpResponseBase]) -> Callable[..., HttpResponseBas
 
     view_of_member = login_required(view)
     return never_cache(enter)
+
+
+def oversee(request: PortalRequest) -> None:
+    """Let those in who see all; for others the page does not exist."""
+    if not access.sees_all(request.user):
+        raise Http404
 
 
 def wants_fragment(request: PortalRequest) -> bool:

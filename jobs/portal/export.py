@@ -3,8 +3,8 @@
 from collections.abc import AsyncIterator, Iterable
 from typing import Any
 
-from django.http import HttpResponse, HttpResponseBase, StreamingHttpResponse
-from django.utils import timezone, translation
+from django.http import HttpResponse, HttpResponseBase
+from django.utils import translation
 
 from cluster import threads
 from jobs import filter_words, pages
@@ -32,11 +32,7 @@ def export(request: PortalRequest) -> HttpResponseBase:
         return HttpResponse("\n".join(lines), status=400, content_type="text/plain; charset=utf-8")
     lead = csv_lines.BOM if request.GET.get("excel") == "1" else ""
     parts = _parts(filters, lead, translation.get_language() or "en")
-    response = StreamingHttpResponse(parts, content_type="text/csv; charset=utf-8")
-    stamp = timezone.localtime().strftime("%Y%m%d-%H%M%S")
-    response["Content-Disposition"] = f'attachment; filename="tasks-{stamp}.csv"'
-    response["X-Accel-Buffering"] = "no"
-    return response
+    return csv_lines.file("tasks", parts)
 
 
 async def _parts(filters: Filters, lead: str, language: str) -> AsyncIterator[bytes]:
@@ -67,20 +63,9 @@ def _cells(ids: list[int]) -> Iterable[list[Any]]:
         types = ",".join(names[one] for one in task.gpu_types if one in names)
         code, reason = why(task, last.get(pk))
         yield [
-            *(
-                pk,
-                task.task_flag,
-                task.business.flag,
-                task.user.get_username(),
-                task.state,
-                task.wanted_class,
-            ),
-            *(task.host_num, task.host_gpu_num, types, task.region.name if task.region else ""),
-            *(
-                PRIORITIES[task.priority],
-                csv_lines.time(task.submitted_at),
-                csv_lines.time(task.queued_at),
-                csv_lines.time(task.ended_at),
-            ),
+            *(pk, task.task_flag, task.business.flag, task.user.get_username()),
+            *(task.state, task.wanted_class, task.host_num, task.host_gpu_num, types),
+            *(task.region.name if task.region else "", PRIORITIES[task.priority]),
+            *map(csv_lines.time, (task.submitted_at, task.queued_at, task.ended_at)),
             *(code, reason),
         ]

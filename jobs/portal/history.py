@@ -9,7 +9,7 @@ from django.utils import timezone
 from django.utils.formats import date_format
 from django.utils.translation import gettext as _
 
-from cluster import logs
+from cluster import logs, stuck
 from cluster.host_sentences import shown
 from cluster.models import CardLease, Instance
 from jobs import endings, losses, task_events
@@ -45,7 +45,7 @@ class Member:
     phase: str
     said: str  # how it ended, or why it did not start
     commit: str  # of the code that it runs
-    trouble: str  # what its host says is wrong with itself, while it is there
+    trouble: str  # that it will not die, or what its host says is wrong with itself, while it is there
     log_bytes: int
     log_removed: str  # that and when its log was removed, in a sentence; blank: it was not
     log_full: bool  # it took as much as a log may hold; what came after is not kept
@@ -172,13 +172,22 @@ def _members(attempt_ids: list[int]) -> defaultdict[int, list[Member]]:
                 phase=instance.get_phase_display(),
                 said=_end_of(instance),
                 commit=instance.commit,
-                trouble="" if instance.phase == Instance.Phase.GONE else shown(instance.host.trouble),
+                trouble=_trouble(instance),
                 log_bytes=instance.log_bytes,
                 log_removed=_removal_of(instance),
                 log_full=instance.log_bytes > logs.LOG_AT_MOST - logs.PART_AT_MOST,
             )
         )
     return found
+
+
+def _trouble(instance: Instance) -> str:
+    """Return what is wrong with an instance that is there, or with its host."""
+    if instance.phase == Instance.Phase.GONE:
+        return ""
+    asked_at, lost_since = instance.stop_asked_at, instance.host.lost_since
+    stuck_so = stuck.sentence(instance.phase, asked_at, lost_since, timezone.now())
+    return stuck_so or shown(instance.host.trouble)
 
 
 def _removal_of(instance: Instance) -> str:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
-from django.http import Http404, HttpResponse, JsonResponse
+from django.http import HttpResponse, JsonResponse
 from django.shortcuts import get_object_or_404, render
 from django.utils import timezone
 from django.utils.functional import Promise
@@ -17,7 +17,7 @@ from cluster.host_states import State, verbs
 from cluster.models import Card, CardLease, Host, HostEvent
 from jobs.filters import number
 from jobs.models import Attempt, Task
-from jobs.portal.doors import PortalRequest, page
+from jobs.portal.doors import PortalRequest, oversee, page
 from jobs.portal.host_words import VERBS
 from jobs.portal.words import CLASS_COLOURS, CLASSES
 from quotas import access
@@ -91,8 +91,7 @@ def host(request: PortalRequest, pk: int) -> HttpResponse:
 @require_safe
 def charts(request: PortalRequest, pk: int) -> JsonResponse:
     """Give what was measured on the host's cards in the last hours: whose tasks they were does not show."""
-    if not access.sees_all(request.user):
-        raise Http404
+    oversee(request)
     found = visible(request, pk)
     rows = list(
         Card.objects.filter(host=found)

@@ -20,6 +20,7 @@ from quotas.access import AnyUser
 OPEN_TO_ALL = frozenset({"cards", "tasks"})  # they say that something changed, not what
 MOST_TOPICS = 20
 BEAT_S = 20.0  # an empty message this often lets the page tell a quiet socket from a dead one
+DEAF_S = 5.0  # so often everything is to be looked at while no news come in: a socket keeps its page from polling
 CALM_S = 0.2  # a storm of changes is told in so many pieces at most
 # That pages wait at most, by how many hear the same: what a server needs for one of them. Free cards come by the
 # short way of crowd.py.
@@ -75,13 +76,18 @@ class Live(AsyncWebsocketConsumer):
             with crowd.readers.present(self.session_key, kind):
                 await self._say(set(self.topics))
                 while True:
-                    changed = await listener.changed(BEAT_S)
+                    changed = await self._news(listener)
                     if rights in changed or loop.time() > check_at:
                         if not await self._is_still_in():
                             await self.close(code=4404)
                             return
                         check_at = _next_check(loop.time())
                     await self._say(changed - {rights})
+
+    async def _news(self, listener: hub.Listener) -> set[str]:
+        """Return what changed, or is to be looked at because nothing can be known of it."""
+        changed = await listener.changed(BEAT_S if hub.hears() else DEAF_S)
+        return changed if hub.hears() else changed | set(self.topics)
 
     async def _is_still_in(self) -> bool:
         """Say whether the user may still listen, and note what he may see now."""

@@ -4,14 +4,14 @@ from datetime import date, timedelta
 from zoneinfo import ZoneInfo, available_timezones
 
 from django.db.models import Count
-from django.http import Http404, HttpResponse
+from django.http import HttpResponse
 from django.shortcuts import render
 from django.utils import timezone
 from django.utils.translation import gettext as _
 from django.views.decorators.http import require_safe
 
 from cluster.models import Card, Host
-from jobs.portal.doors import PortalRequest, page
+from jobs.portal.doors import PortalRequest, oversee, page
 from jobs.portal.reservation_week import DAYS, Place, Week, grounds, windows_of
 from quotas import access
 from quotas.models import Reservation
@@ -24,8 +24,7 @@ FIRST_YEAR, LAST_YEAR = 1971, 2999
 @require_safe
 def reservations(request: PortalRequest) -> HttpResponse:
     """Show a week of reservations and their conflicts; a zone that was chosen is remembered."""
-    if not access.sees_all(request.user):
-        raise Http404
+    oversee(request)
     zone, fault = _zone(request)
     with timezone.override(zone):
         today = timezone.localdate()

@@ -12,10 +12,8 @@ from jobs.portal.doors import PortalRequest, page, wants_fragment
 from jobs.portal.words import CLASSES
 from quotas import access
 
-HOUR_MIN, FINER_MIN = (
-    60,
-    15,
-)  # minutes of one point: of what was started and evicted, and of the time that passes took
+# Minutes of one point: of what was started and evicted, and of the time that passes took.
+HOUR_MIN, FINER_MIN = 60, 15
 DAY_MIN = 24 * 60
 
 

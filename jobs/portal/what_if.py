@@ -4,7 +4,7 @@ from typing import Any
 
 from django.contrib import messages
 from django.core.exceptions import PermissionDenied
-from django.http import Http404, HttpResponse
+from django.http import HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.utils.translation import gettext as _
 from django.views.decorators.http import require_POST, require_safe
@@ -13,7 +13,7 @@ from cluster import host_moves
 from jobs.engine import what_if_base, what_ifs
 from jobs.filters import number
 from jobs.portal import what_if_figures, what_if_words
-from jobs.portal.doors import PortalRequest, page, wants_fragment
+from jobs.portal.doors import PortalRequest, oversee, page, wants_fragment
 from jobs.portal.what_if_form import WhatIfForm
 from jobs.simulation.what_if import from_json
 from jobs.what_ifs import WhatIf
@@ -29,13 +29,8 @@ COLOURS = {
 }
 
 
-def _oversee(request: PortalRequest) -> None:
-    if not access.sees_all(request.user):
-        raise Http404
-
-
 def _operate(request: PortalRequest) -> None:
-    _oversee(request)
+    oversee(request)
     if not access.is_operator(request.user):
         raise PermissionDenied
 
@@ -44,7 +39,7 @@ def _operate(request: PortalRequest) -> None:
 @require_safe
 def questions(request: PortalRequest) -> HttpResponse:
     """List what was asked, newest first."""
-    _oversee(request)
+    oversee(request)
     rows = WhatIf.objects.select_related("user").defer("result").order_by("-pk")
     below = number(request.GET.get("below", ""))
     cut = list((rows.filter(pk__lt=below) if below else rows)[: PAGE + 1])
@@ -81,7 +76,7 @@ def new_question(request: PortalRequest) -> HttpResponse:
 @require_safe
 def question(request: PortalRequest, pk: int) -> HttpResponse:
     """Show how far the answer is, or what it is."""
-    _oversee(request)
+    oversee(request)
     asked = get_object_or_404(WhatIf.objects.select_related("user", "applied_by"), pk=pk)
     part = "#answer" if wants_fragment(request) else ""
     return render(request, f"what_if.html{part}", _shown(request, asked))

@@ -63,7 +63,7 @@ def steps(change: Change, base: Mapping[str, Mapping[str, Any]], names: Names) -
     for row in change.quotas:
         then = base["quotas"].get(quota_key(row))
         what = names.quota(row.business, row.gpu_type, row.region)
-        yield Step(what=what, then="–" if then is None else str(then), new=str(row.cards))
+        yield Step(what=what, then=_cards(then), new=str(row.cards))
     for key, value in change.policy.items():
         then = base["policy"].get(key)
         yield Step(what=str(policy_words.LABELS[key]), then=_value(key, then), new=_value(key, value))
@@ -75,6 +75,11 @@ def steps(change: Change, base: Mapping[str, Mapping[str, Any]], names: Names) -
     for host in change.hosts:
         state = base["hosts"].get(str(host.host), "")
         yield Step(what=names.hosts.get(host.host, "?"), then=_state(state), new=str(VERBS[host.verb]))
+
+
+def _cards(cards: int | None) -> str:
+    """Return the cards of a quota; a dash where there is no such quota."""
+    return "–" if cards is None else str(cards)
 
 
 def _value(key: str, value: Any) -> str:
@@ -97,10 +102,7 @@ def what_changed(what: Iterable[tuple[str, str, Any, Any]], change: Change, name
     found = []
     for kind, key, then, now in what:
         if kind == "quotas":
-            name, was, is_now = (
-                quotas.get(key, key),
-                *("–" if value is None else str(value) for value in (then, now)),
-            )
+            name, was, is_now = quotas.get(key, key), _cards(then), _cards(now)
         elif kind == "policy":
             name, was, is_now = str(policy_words.LABELS[key]), _value(key, then), _value(key, now)
         else:

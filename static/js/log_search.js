@@ -46,7 +46,7 @@ const LogSearch = (() => {
 
     function tally(lines) {
       if (!needle()) count.textContent = "";
-      else if (!lines.length) count.textContent = words.foundNone;
+      else if (!lines.length) count.textContent = words.foundNoneHere;
       else if (place < 0) count.textContent = fill(words.found, lines.length);
       else count.textContent = fill(words.counted, place + 1, lines.length);
     }
@@ -86,7 +86,7 @@ const LogSearch = (() => {
         if (event.ctrlKey || event.metaKey || event.shiftKey) return;
         event.preventDefault();
         unfollow();
-        go(offset).then(() => mark(found()));
+        go(offset).then(typed);
       });
       item.append(link);
       return item;

@@ -22,6 +22,7 @@ from cryptography.x509.oid import NameOID
 
 from cluster.agent.options import arguments, complete, is_clear
 from cluster.agent.workload import hand_over
+from tests import packages
 from tests.agent.conftest import ROOT, Machine, new_id, spec
 from tests.agent.platform import JOIN, Platform
 
@@ -278,12 +279,7 @@ def test_what_is_no_engine_is_refused(engine: str, capsys: pytest.CaptureFixture
 @pytest.fixture(scope="module")
 def alone(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return a Python in which only the agent's package is installed."""
-    folder = tmp_path_factory.mktemp("alone")
-    uv = Path(sys.executable).with_name("uv")
-    tool = [str(uv), "pip", "install", "-q", "--python", str(folder / "bin/python")]
-    subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(folder)], check=True)
-    subprocess.run([*tool, str(ROOT / "deploy/agent")], check=True, timeout=300)
-    return folder
+    return packages.alone(tmp_path_factory.mktemp("alone"), "agent")
 
 
 def test_the_agent_is_a_package_of_its_own_without_django(

@@ -21,6 +21,9 @@ class Caller:
     def __init__(self, user: User) -> None:
         self.user = user
         self.token = ApiToken.objects.issue(user, "test")
+        ApiToken.objects.filter(user=user).update(
+            last_used_at=timezone.now()
+        )  # a use is written once a minute
         self.client = Client()
 
     def get(self, path: str, **query: Any) -> Any:

@@ -5,7 +5,7 @@ from datetime import datetime, timedelta
 
 import pytest
 from django.utils import timezone
-from jsonschema import Draft202012Validator  # type: ignore[import-untyped]
+from jsonschema import Draft202012Validator
 
 from cluster.models import Card, CardMinute
 from jobs.api import shapes

@@ -3,6 +3,7 @@
 from unittest.mock import patch
 
 import pytest
+from django.utils import translation
 from rest_framework.exceptions import Throttled
 
 from jobs.models import Task
@@ -56,6 +57,31 @@ def test_all_faults_come_together(ann: Caller) -> None:
 def test_a_body_of_another_kind_is_refused(ann: Caller) -> None:
     response = ann.client.post("/api/v1/tasks/", {"a": 1}, headers={"Authorization": f"Token {ann.token}"})
     assert (response.status_code, errors(response)) == (415, {"": "unsupported_media_type"})
+
+
+@pytest.mark.parametrize(
+    ("language", "words"),
+    [
+        (
+            "en",
+            ("“Authorization: Token …”", "“Content-Type: application/json”", "Quotes, commas and brackets"),
+        ),
+        ("zh-hans", ("请在请求头", "请发送 JSON", "最常见的原因是引号")),
+    ],
+)
+def test_a_refusal_before_the_document_is_read_says_what_would_do(
+    ann: Caller, language: str, words: tuple[str, ...]
+) -> None:
+    headers = {"Authorization": f"Token {ann.token}", "Accept-Language": language}
+    answers = [
+        ann.client.get("/api/v1/tasks/", headers={"Accept-Language": language}),
+        ann.client.post("/api/v1/tasks/", {"a": 1}, headers=headers),
+        ann.client.post("/api/v1/tasks/", '{"a": 1,}', "application/json", headers=headers),
+    ]
+    assert [answer.status_code for answer in answers] == [401, 415, 400]
+    for answer, way in zip(answers, words, strict=True):
+        assert way in answer.json()["errors"][0]["message"]
+    translation.deactivate()
 
 
 def test_a_huge_body_is_refused(ann: Caller) -> None:

@@ -1,27 +1,20 @@
 """A thousand hosts against one web process and PostgreSQL: how long a sync takes, without the time it is held."""
 
 import asyncio
-import contextlib
 import os
 import statistics
-import subprocess
 import sys
 import tempfile
 import time
-import urllib.request
-from collections.abc import Iterator
 from pathlib import Path
 
-from launch import postgres, programs
-from launch.places import ROOT, Places
+from launch import postgres
 from tests import valkey
 from tests.bench._hosts import CARDS, INSTANCES, PERIOD_S, Figures, SimulatedHost
-from tests.system.product import free_port
+from tests.bench._web import cpu_s, web
 
 HOSTS = int(os.environ.get("BENCH_HOSTS", "1000"))
 WARM_S, MEASURE_S = 20.0, 60.0  # the first calls open a connection each and bring the lists to the hosts
-START_S = 60.0
-TICKS = os.sysconf("SC_CLK_TCK")
 
 
 def run() -> dict[str, float | int]:
@@ -34,7 +27,7 @@ def run() -> dict[str, float | int]:
 
             django.setup()
             hosts = _fill()
-            with _web() as (port, pid):
+            with web() as (port, pid):
                 return _measure(hosts, port, pid)
         finally:
             server.stop()
@@ -90,31 +83,6 @@ def _fill() -> list[SimulatedHost]:
     ]
 
 
-@contextlib.contextmanager
-def _web() -> Iterator[tuple[int, int]]:
-    """Start the web process as the product does; yield its port and its id."""
-    data = Path(os.environ["TAIJI_DATA"])
-    places = Places(data=data, run=data / "run", bind="127.0.0.1", port=free_port())
-    program = programs.all_of(places, [])["web"]
-    process = subprocess.Popen(program.argv, cwd=ROOT, env=os.environ | program.env)
-    try:
-        _wait(places.port, process)
-        yield places.port, process.pid
-    finally:
-        process.terminate()
-        process.wait(timeout=30)
-
-
-def _wait(port: int, process: "subprocess.Popen[bytes]") -> None:
-    until = time.monotonic() + START_S
-    while process.poll() is None and time.monotonic() < until:
-        with contextlib.suppress(OSError):
-            urllib.request.urlopen(f"http://127.0.0.1:{port}/healthz/", timeout=5).close()
-            return
-        time.sleep(0.1)
-    sys.exit("The web process does not come up.")
-
-
 def _measure(hosts: list[SimulatedHost], port: int, pid: int) -> dict[str, float | int]:
     from django.db import connection
 
@@ -126,7 +94,7 @@ def _measure(hosts: list[SimulatedHost], port: int, pid: int) -> dict[str, float
     def look() -> None:
         with connection.cursor() as cursor:
             cursor.execute("SELECT count(*) FROM pg_stat_activity WHERE backend_type = 'client backend'")
-            marks.append((_cpu_s(pid), cursor.fetchone()[0]))
+            marks.append((cpu_s(pid), cursor.fetchone()[0]))
 
     async def story() -> None:
         lives = [
@@ -154,9 +122,3 @@ def _measure(hosts: list[SimulatedHost], port: int, pid: int) -> dict[str, float
         "connections": connections,
         "load_1m": round(os.getloadavg()[0], 1),
     }
-
-
-def _cpu_s(pid: int) -> float:
-    """Return the seconds of a core that the process has used."""
-    words = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    return (int(words[11]) + int(words[12])) / TICKS

@@ -1,24 +1,19 @@
 """The client is a package of its own."""
 
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).parents[2]
+from tests import packages
+
 SCENARIO = "hosts: [{host: h1, gpu_num: 8}]\nevents: [{at: 0, submit: {id: t, duration_s: 60}}]\n"
 
 
 @pytest.fixture(scope="module")
 def alone(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return a Python in which only the client's package is installed."""
-    folder = tmp_path_factory.mktemp("alone")
-    uv = Path(sys.executable).with_name("uv")
-    tool = [str(uv), "pip", "install", "-q", "--python", str(folder / "bin/python")]
-    subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(folder)], check=True)
-    subprocess.run([*tool, str(ROOT / "deploy/client")], check=True, timeout=300)
-    return folder
+    return packages.alone(tmp_path_factory.mktemp("alone"), "client")
 
 
 def test_the_client_needs_nothing_of_the_platform(alone: Path, tmp_path: Path) -> None:

@@ -78,11 +78,29 @@ def test_a_submission_whose_answer_was_lost_is_sent_again_with_the_same_key(awai
 
 
 @either
-def test_what_would_be_done_twice_is_not_sent_again(awaited: bool) -> None:
-    script = Script(httpx.ReadError("cut"))
-    with pytest.raises(Unreachable, match=r"taiji\.example\.org.*gives no answer: cut"):
-        both(script, lambda there: there.retry(7), awaited=awaited)
-    assert len(script.asked) == 1
+def test_what_would_be_done_twice_is_sent_again_under_its_key(awaited: bool) -> None:
+    script = Script(httpx.ReadError("cut"), httpx.Response(201, json={"id": 8}))
+    assert both(script, lambda there: there.retry(7), awaited=awaited) == {"id": 8}
+    assert len({request.headers["Idempotency-Key"] for request in script.asked}) == 1
+    script = Script(httpx.ReadError("cut"), httpx.Response(200, json={"id": 7}))
+    assert both(script, lambda there: there.stop(7), awaited=awaited) == {"id": 7}
+    assert len({request.headers["Idempotency-Key"] for request in script.asked}) == 1
+
+
+@either
+def test_many_are_submitted_and_steered_at_once(awaited: bool) -> None:
+    result = {"status": 201, "task": {"id": 1}, "errors": []}
+    script = Script(httpx.Response(200, json={"results": [result]}), httpx.Response(200, json={"done": 2}))
+    assert both(script, lambda there: there.submit_many([{"a": 1}]), awaited=awaited) == [result]
+    assert both(script, lambda there: there.steer_many("stop", state="queued"), awaited=awaited) == {
+        "done": 2
+    }
+    assert [json.loads(request.content) for request in script.asked] == [
+        {"tasks": [{"a": 1}]},
+        {"filter": {"state": "queued"}},
+    ]
+    with pytest.raises(ValueError, match="ids or filters"):
+        calls.steer_many("stop", [], {})
 
 
 @either
@@ -159,13 +177,35 @@ def test_a_log_is_the_bytes_that_it_is(awaited: bool) -> None:
     assert str(script.asked[0].url).partition("?")[2] == "rank=1&offset=63"
 
 
+def page(*, last: int, over: bool = False) -> httpx.Response:
+    return httpx.Response(200, json={"results": [{"id": last}], "last": last, "over": over})
+
+
 @either
 def test_waiting_outlives_a_platform_that_is_away(awaited: bool) -> None:
     away = [httpx.ConnectError("refused")] * platform.TRIES
     script = Script(
-        httpx.Response(200, json={"state": "running"}), *away, httpx.Response(200, json={"state": "failed"})
+        page(last=4), *away, page(last=5, over=True), httpx.Response(200, json={"state": "failed"})
     )
     assert both(script, lambda there: there.wait(7), awaited=awaited) == {"state": "failed"}
+    assert [str(request.url).partition("?")[2] for request in script.asked][:2] == [
+        "after=0",
+        "after=4&wait=25",
+    ]
+
+
+@either
+def test_an_address_that_never_answered_is_not_waited_for(awaited: bool) -> None:
+    for answer in ([httpx.ConnectError("refused")] * platform.TRIES, [httpx.Response(404, text="<html>")]):
+        with pytest.raises(Unreachable):
+            both(Script(*answer), lambda there: there.wait(7), awaited=awaited)
+
+
+@either
+def test_a_platform_that_stays_away_is_waited_for_no_longer_than_patience(awaited: bool) -> None:
+    script = Script(page(last=4), *[httpx.ConnectError("refused")] * platform.TRIES)
+    with pytest.raises(Unreachable):
+        both(script, lambda there: there.wait(7, patience_s=0.0), awaited=awaited)
 
 
 def test_there_is_no_other_thing_to_do_to_a_task() -> None:

@@ -10,7 +10,7 @@ from django.db import connection
 from django.db.models.functions import Now
 from pytest_django import Settings
 
-from jobs.engine import pacemaker, passes
+from jobs.engine import lease, pacemaker, passes
 from jobs.engine.pacemaker import PERIODS, Pacemaker
 from jobs.models import PassLease
 from tests.world import World
@@ -72,8 +72,13 @@ def test_whoever_made_one_goes_on_each_period_until_somebody_else_does(clock: Ti
 
 @pytest.mark.django_db
 def test_while_the_beat_asks_nothing_is_made_unasked(clock: Time) -> None:
-    made: list[bool] = []
-    maker = Pacemaker(lambda: made.append(True) or True, clock)
+    made: list[float] = []
+
+    def make() -> bool:
+        made.append(clock.now)
+        return True
+
+    maker = Pacemaker(make, clock)
     for _ in range(5):
         passes.run()
         assert not maker.look()
@@ -84,7 +89,7 @@ def test_while_the_beat_asks_nothing_is_made_unasked(clock: Time) -> None:
 @pytest.mark.django_db
 def test_a_pass_that_goes_on_for_long_is_left_alone(clock: Time, caplog: pytest.LogCaptureFixture) -> None:
     passes.run()
-    assert passes.lease.take("another", 0)
+    assert lease.take("another", 0)
     caplog.clear()
     maker = Pacemaker(clock=clock)
     maker.look()

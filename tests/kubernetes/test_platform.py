@@ -1,4 +1,4 @@
-"""The manifests of the whole platform: fields that exist, no right too many, processes started as they are elsewhere."""
+"""The manifests of the whole platform: fields that exist, no right too many, processes as they start elsewhere."""
 
 import copy
 import os

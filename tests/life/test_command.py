@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from jobs.models import Task
+from jobs.models import Policy, Task
 from quotas.models import ApiToken
 from tests.agent.conftest import ROOT
 from tests.life.house import House
@@ -72,6 +72,13 @@ def test_a_login_is_kept_for_its_owner_alone_and_forgotten(shell: Shell) -> None
     refused = shell("list")
     assert (refused.returncode, refused.stdout) == (77, "")
     assert "run `taiji login URL` once" in refused.stderr
+
+
+def test_a_token_that_is_piped_in_is_taken_without_asking_for_it(shell: Shell) -> None:
+    shell("logout")
+    done = shell("login", shell.house.url, sent=f"{shell.token}\n")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "you may submit for ads" in done.stdout
 
 
 def test_a_wrong_token_is_not_kept(shell: Shell) -> None:
@@ -153,6 +160,38 @@ def test_what_is_there_is_shown_in_tables(shell: Shell) -> None:
     assert all("asks 4 P40 on one host" in shell(word, str(task.pk)).stdout for word in ("show", "why"))
 
 
+def test_on_a_narrow_screen_each_task_of_a_list_is_one_line(shell: Shell) -> None:
+    shell.house.host("h1", 4)
+    runs = shell.house.submit("sleep 300", host_gpu_num=2, task_flag="runs")
+    waits = shell.house.submit("true", host_gpu_num=4, task_flag="a name that is longer than anybody needs")
+    shell.house.until(lambda: Task.objects.get(pk=waits.pk).reason_code)
+    shell.house.reach(runs, "running")
+    lines = shell("list", COLUMNS="80").stdout.splitlines()
+    assert [line.split()[0] for line in lines] == ["ID", str(waits.pk), str(runs.pk)]
+    assert all(len(line) <= 80 for line in lines)
+    assert "BUSINESS" not in lines[0]
+    assert "a name that is" in lines[1]
+    assert "asks 4 P40 on" in lines[1]
+    assert "running" in lines[2]
+
+
+def test_an_evicted_task_says_for_whom_by_which_rule_and_what_that_cost(shell: Shell) -> None:
+    shell.house.host("h1", 2)
+    Policy.objects.update_or_create(pk=1, defaults={"values": {"min_run_s": 0}})
+    victim = shell.house.submit("sleep 300", is_elasticity=True, host_gpu_num=2)
+    shell.house.reach(victim, "running")
+    high = shell.house.submit("sleep 300", host_gpu_num=2)
+    shell.house.reach(high, "running")
+    for word in ("why", "show"):
+        told = shell(word, str(victim.pk)).stdout
+        assert f"evicted for  task {high.pk} of ads" in told
+        assert "because  its cards were the cheapest to give up" in told
+        assert "lost  At most 0.0" in told
+    chinese = shell("why", str(victim.pk), LC_ALL="zh_CN.UTF-8").stdout
+    assert "让出它的卡代价最小" in chinese
+    assert "最多损失 0.0" in chinese
+
+
 def test_a_preview_names_whom_it_would_evict(shell: Shell) -> None:
     shell.house.host("h1", 2)
     victim = shell.house.submit("sleep 300", is_elasticity=True, host_gpu_num=2)
@@ -223,3 +262,18 @@ def test_a_platform_that_is_away_is_told_as_that(shell: Shell) -> None:
 def test_the_platform_speaks_the_language_of_the_shell(shell: Shell) -> None:
     refused = shell("submit", shell.document("{business_flag: ads}"), LC_ALL="zh_CN.UTF-8")
     assert any("\u4e00" <= letter <= "\u9fff" for letter in refused.stderr)
+
+
+def test_a_list_of_documents_is_submitted_at_once_and_what_is_refused_is_told_by_its_place(
+    shell: Shell,
+) -> None:
+    shell.house.host("h1")
+    good = "{business_flag: ads, GPUName: P40, start_cmd: 'true', is_elasticity: true, task_flag: many}"
+    done = shell("submit-many", shell.document(f"- {good}\n- {{business_flag: ads}}\n- {good}\n"))
+    assert done.returncode == 65
+    assert "taiji: document 2, start_cmd: " in done.stderr
+    assert len(done.stdout.splitlines()) == Task.objects.filter(task_flag="many").count() == 2
+    listed = json.loads(shell("list", "--json", "--fields", "id,task_flag").stdout)
+    assert [list(row) for row in listed] == [["id", "task_flag"]] * 2
+    refused = shell("submit-many", shell.document("{}"))
+    assert (refused.returncode, "holds no list" in refused.stderr) == (65, True)

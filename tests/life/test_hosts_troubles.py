@@ -157,6 +157,9 @@ def test_a_process_that_will_not_die_keeps_its_cards_and_is_told_of(house: House
     stuck.note(timezone.now())
     event = HostEvent.objects.get(code="will_not_die")
     assert member.label in host_events.sentence(event.code, event.args)
+    token = ApiToken.objects.issue(task.user, "look")
+    seen = Client().get(f"/api/v1/tasks/{task.pk}/", headers={"Authorization": f"Token {token}"}).json()
+    assert "will not die" in seen["attempts"][0]["hosts"][0]["detail"]
     host.go_on()
     house.reach(task, "stopped")
     assert outcomes(task) == ["stopped"]

@@ -126,18 +126,33 @@ def test_a_socket_for_a_task_of_others_is_refused(name: str, world: World, task:
 
 
 @pytest.mark.django_db(transaction=True)
-def test_a_socket_without_news_and_without_redis_still_beats(
-    world: World, ann: Client, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(live, "BEAT_S", 0.05)
-    user = world.user("ann")
+def test_a_socket_without_news_beats(valkey: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    user = World().user("ann")
 
     async def listen() -> None:
         page = Socket(user, "topic=cards")
         assert await page.open()
         assert (await page.told())["changed"] == ["cards"]
-        assert await page.told() == {"changed": [], "spread_ms": {}}
-        assert await page.told() == {"changed": [], "spread_ms": {}}
+        assert (await page.told())["changed"] == ["cards"], "there may have been news before it was subscribed"
+        monkeypatch.setattr(live, "BEAT_S", 0.05)
+        assert {"changed": [], "spread_ms": {}} in [await page.told() for _ in range(3)]
+        await page.leave()
+
+    async_to_sync(listen)()
+
+
+@pytest.mark.django_db(transaction=True)
+def test_while_no_news_come_in_a_page_is_sent_to_look_at_all_of_its_own_again_and_again(
+    world: World, task: Task, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else a page with a socket would show what was, as live, until its next poll a minute later."""
+    monkeypatch.setattr(live, "DEAF_S", 0.05)
+    user, wanted = world.user("ann"), ["cards", f"task.{task.pk}"]
+
+    async def listen() -> None:
+        page = Socket(user, f"topic=cards&topic=task.{task.pk}")
+        assert await page.open()
+        assert [(await page.told())["changed"] for _ in range(3)] == [wanted] * 3
         await page.leave()
 
     async_to_sync(listen)()
@@ -148,7 +163,7 @@ def test_a_socket_without_news_and_without_redis_still_beats(
 def test_who_may_see_a_task_no_more_is_told_no_more(
     world: World, task: Task, how: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(live, "BEAT_S", 0.05)
+    monkeypatch.setattr(live, "DEAF_S", 0.05)
     monkeypatch.setattr(live, "RECHECK_S", 0.2)
     user = world.user("ann")
 

@@ -224,6 +224,26 @@ def test_a_log_that_was_removed_and_a_full_disk_are_told(
     assert "disk is full: logs grow no further" in text(ann, task)
 
 
+@pytest.mark.parametrize(
+    ("asked_s", "lost", "said"), [(61, False, True), (59, False, False), (61, True, False), (None, False, False)]
+)
+def test_a_process_that_will_not_die_is_told_while_its_host_is_heard(
+    world: World, ann: Client, asked_s: int | None, lost: bool, said: bool
+) -> None:
+    task = world.task(state="stopping")
+    run(task, world.host("h1"))
+    now = timezone.now()
+    asked_at = None if asked_s is None else now - timedelta(seconds=asked_s)
+    Instance.objects.update(wanted=asked_s is None, stop_asked_at=asked_at)
+    Host.objects.update(lost_since=now if lost else None)
+    told = "A process of it will not die: the cards stay with it until it does."
+    assert (told in text(ann, task)) == said
+    [host] = ann.get(f"/api/v1/tasks/{task.pk}/").json()["attempts"][0]["hosts"]
+    assert host["detail"] == (told if said else "")
+    ann.post("/i18n/setlang/", {"language": "zh-hans"})
+    assert ("它有进程无法结束" in text(ann, task)) == said
+
+
 def test_an_open_task_is_asked_for_again_and_one_that_is_over_is_not(world: World, ann: Client) -> None:
     assert 'hx-trigger="taiji:task' in text(ann, world.task())
     assert 'hx-trigger="taiji:task' not in text(ann, world.task(state="failed", ended_at=timezone.now()))

@@ -19,9 +19,26 @@ class BadDocument(Exception):
 
 def read(path: Path) -> dict[str, Any]:
     """Return the document in a file, `-` for what comes in: JSON or YAML, with comments and trailing commas."""
+    found = _parsed(path)
+    if not isinstance(found, dict):
+        raise BadDocument(f"{path} holds no document: it begins with {{ and names its fields.")
+    return found
+
+
+def read_many(path: Path) -> list[dict[str, Any]]:
+    """Return the documents that a file lists."""
+    found = _parsed(path)
+    if not isinstance(found, list) or not found or not all(isinstance(one, dict) for one in found):
+        raise BadDocument(
+            f"{path} holds no list of documents: it begins with [ or with - before each of them."
+        )
+    return found
+
+
+def _parsed(path: Path) -> Any:
     try:
         text = sys.stdin.read() if str(path) == "-" else path.read_text(encoding="utf-8-sig")
-        found = parse.parse(text)
+        return parse.parse(text)
     except UnicodeDecodeError as error:
         raise BadDocument(f"{path} is no text in UTF-8: {error}") from error
     except parse.Malformed as error:
@@ -31,9 +48,6 @@ def read(path: Path) -> dict[str, Any]:
             else ""
         )
         raise BadDocument(f"{path}{place}: {error.problem}") from error
-    if not isinstance(found, dict):
-        raise BadDocument(f"{path} holds no document: it begins with {{ and names its fields.")
-    return found
 
 
 def value(text: str) -> Any:

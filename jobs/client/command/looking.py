@@ -38,6 +38,9 @@ def list_tasks(
     gpu_type: Annotated[str | None, typer.Option("--type", "-t", help="GPU types behind commas.")] = None,
     words: Annotated[str | None, typer.Option("--search", "-q", help="A part of the name.")] = None,
     limit: Annotated[int, typer.Option("--limit", "-n", min=1, help="So many at most.")] = 50,
+    fields: Annotated[
+        str | None, typer.Option("--fields", help="With --json: only these fields, behind commas.")
+    ] = None,
     as_json: Annotated[bool, JSON] = False,
 ) -> None:
     """List tasks, the newest first."""
@@ -49,6 +52,7 @@ def list_tasks(
             q=words,
             gpu_type=gpu_type,
             limit=min(limit, 500),
+            fields=fields if as_json else None,
             **{"class": task_class},
         )
         tasks = list(islice(found, limit))
@@ -72,6 +76,7 @@ def list_tasks(
             )
             for task in tasks
         ],
+        spare=("BUSINESS", "USER", "TYPE", "CLASS"),
     )
 
 
@@ -212,8 +217,25 @@ def _waiting(task: TaskDetail) -> list[tuple[str, Any]]:
 
 
 def _end(task: TaskDetail) -> list[tuple[str, Any]]:
-    ended = [attempt for attempt in task["attempts"] if attempt["ended_at"]]
-    return [("last attempt", ended[-1]["message"]), ("advice", ended[-1]["advice"])] if ended else []
+    ended = [attempt for attempt in task["attempts"] if attempt["ended_at"] or attempt["evicted_for"]]
+    if not ended:
+        return []
+    last = ended[-1]
+    return [
+        ("last attempt", last["message"] or last["outcome"]),
+        *_eviction(last),
+        ("lost", last["lost_work"]),
+        ("advice", last["advice"]),
+    ]
+
+
+def _eviction(attempt: Attempt) -> list[tuple[str, Any]]:
+    """Return for whom it was evicted, and by which rule."""
+    causer = attempt["evicted_for"]
+    return [
+        ("evicted for", f"task {causer} of {attempt['evicted_for_business']}" if causer else None),
+        ("because", attempt["evict_rule_said"]),
+    ]
 
 
 def _attempt(attempt: Attempt) -> list[tuple[str, Any]]:
@@ -224,8 +246,9 @@ def _attempt(attempt: Attempt) -> list[tuple[str, Any]]:
         ("ended", moment(attempt["ended_at"])),
         ("outcome", attempt["outcome"]),
         ("why", attempt["message"]),
+        *_eviction(attempt),
+        ("lost", attempt["lost_work"]),
         ("advice", attempt["advice"]),
-        ("evicted for", attempt["evicted_for"]),
         ("commit", attempt["commit"]),
         *(
             (f"rank {row['rank']}", f"{row['host']}  cards {row['cards']}  {row['phase']}")

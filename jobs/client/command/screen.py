@@ -5,12 +5,15 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
+from rich.cells import cell_len
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
 out = Console(highlight=False, soft_wrap=True)
 err = Console(stderr=True, highlight=False, soft_wrap=True)
+SHORT = 20  # cells; a column that is wider may be cut where there is little room
+GAP = 2  # cells between two columns
 COLOURS = {
     "running": "green",
     "succeeded": "green",
@@ -28,14 +31,39 @@ def show_json(value: Any) -> None:
     print(json.dumps(value, indent=1, ensure_ascii=False))
 
 
-def table(heads: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
-    """Print rows below their heads; nothing that a platform says is taken for markup."""
+def table(heads: Sequence[str], rows: Iterable[Sequence[Any]], *, spare: Sequence[str] = ()) -> None:
+    """Print rows below their heads; nothing that a platform says is taken for markup.
+
+    Where `spare` is given each row is one line: on a narrow screen these columns are left out, as many as it
+    takes and the first ones first, and then the longest are cut.
+    """
+    lines = [[cell if isinstance(cell, Text) else Text(str(cell)) for cell in row] for row in rows]
+    widths = {
+        head: max(cell_len(head), *(line[place].cell_len for line in lines), 0)
+        for place, head in enumerate(heads)
+    }
     shown = Table(box=None, pad_edge=False, header_style="bold")
-    for head in heads:
-        shown.add_column(head, overflow="fold")
-    for row in rows:
-        shown.add_row(*(cell if isinstance(cell, Text) else Text(str(cell)) for cell in row))
+    fits = _fitting(widths, spare) if spare else dict.fromkeys(heads)
+    for head, width in fits.items():
+        shown.add_column(head, overflow="ellipsis" if spare else "fold", no_wrap=bool(spare), width=width)
+    for line in lines:
+        shown.add_row(*(cell for head, cell in zip(heads, line, strict=True) if head in fits))
     out.print(shown, soft_wrap=False)
+
+
+def _fitting(widths: Mapping[str, int], spare: Sequence[str]) -> dict[str, int | None]:
+    """Return the columns that there is room for, and the width of each."""
+    fits = dict(widths)
+    for head in spare:
+        if sum(min(width, SHORT) + GAP for width in fits.values()) - GAP <= out.width:
+            break
+        del fits[head]
+    while (over := sum(fits.values()) + GAP * (len(fits) - 1) - out.width) > 0:
+        longest = max(fits, key=lambda head: fits[head])
+        if fits[longest] <= SHORT:
+            break  # it is the terminal that is too narrow
+        fits[longest] = max(SHORT, fits[longest] - over)
+    return dict(fits)
 
 
 def facts(pairs: Iterable[tuple[str, Any]]) -> None:

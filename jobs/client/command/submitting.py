@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 import typer
 
-from jobs.client.answers import Task, Verdict
+from jobs.client.answers import Submitted, Task, Verdict
 from jobs.client.command import account, codes, documents
 from jobs.client.command.following import follow, wait
 from jobs.client.command.screen import err, facts, line, moment, show_json
@@ -21,6 +21,7 @@ FOLLOW = typer.Option("--follow", "-f", help="Show its log until it is over; imp
 SET = typer.Option(
     "--set", metavar="FIELD=VALUE", help="Change a field of the document; VALUE as in YAML. Repeatable."
 )
+AT_ONCE = 1000  # documents of one call
 VERDICTS = {
     "starts": "starts now",
     "starts_after_evicting": "starts after evicting",
@@ -32,6 +33,7 @@ VERDICTS = {
 def add_submitting(app: typer.Typer) -> None:
     """Add them to the command."""
     app.command("submit")(submit)
+    app.command("submit-many")(submit_many)
     app.command("preview")(preview)
     app.command("clone")(clone)
 
@@ -52,6 +54,32 @@ def submit(
         document = documents.bring_code(platform, document, file.parent)
         task = platform.submit(document, key=key)
         _go_on(platform, task, wait_for=wait_for, follow_log=follow_log, as_json=as_json)
+
+
+def submit_many(
+    file: Annotated[
+        Path, typer.Argument(help="A list of documents, JSON or YAML; - reads stdin.", metavar="FILE")
+    ],
+    as_json: Annotated[bool, JSON] = False,
+) -> None:
+    """Submit all tasks that a file lists, a thousand at a time; what is refused is told, and makes the exit code 65."""
+    listed = documents.read_many(file)
+    results: list[Submitted] = []
+    with _platform(listed[0]) as platform:
+        whole = [documents.bring_code(platform, document, file.parent) for document in listed]
+        for start in range(0, len(whole), AT_ONCE):
+            results += platform.submit_many(whole[start : start + AT_ONCE])
+    for place, result in enumerate(results, 1):
+        for fault in result["errors"]:
+            where = f"document {place}" + (f", {fault['field']}" if fault["field"] else "")
+            err.print(f"taiji: {where}: {fault['message']}", markup=False)
+    if as_json:
+        show_json(results)
+    else:
+        for task in filter(None, (result["task"] for result in results)):
+            line(f"{task['id']}  {task['url']}")
+    if any(result["errors"] for result in results):
+        raise typer.Exit(codes.DATA)
 
 
 def clone(

@@ -27,7 +27,8 @@ def login(
     parts = urlsplit(url)
     if parts.scheme not in ("http", "https") or not parts.netloc or parts.username or parts.query:
         raise NoAccount(f"{url} is no address of a platform: one looks like https://taiji.example.org.")
-    token = sys.stdin.read() if token_stdin else typer.prompt("API token", hide_input=True)
+    piped = token_stdin or not sys.stdin.isatty()  # nobody is there to be asked
+    token = sys.stdin.read() if piped else typer.prompt("API token", hide_input=True)
     who = Account(url=url.rstrip("/"), token=str(token).strip())
     if not who.token or not who.token.isascii() or not who.token.isprintable():
         raise NoAccount("That is no token: it is one word, as the platform showed it when it was made.")

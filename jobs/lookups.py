@@ -1,0 +1,72 @@
+"""What documents are checked against, looked up once for all documents of a request."""
+
+from collections import defaultdict
+from collections.abc import Collection
+from functools import cached_property
+from typing import Any
+
+from django.contrib.auth.models import User
+
+from cluster.models import GpuType, Region
+from jobs.capacity import Fleet, Quotas
+from jobs.values import bad_character
+from quotas import access
+from quotas.models import Business, DefaultGpuType
+
+LONGEST_FLAG = 64
+MOST_NAMED = 20  # known names listed in a fault
+
+
+class Lookups:
+    """The names that a user's documents may use; each kind is one query, made when it is first asked for."""
+
+    def __init__(self, user: User, flags: Collection[str]) -> None:
+        """Look up for the documents of `user` that name businesses by these flags."""
+        self._user = user
+        self._flags = flags
+        self.fleet = Fleet()
+        self.sources: dict[tuple[Any, ...], Any] = {}  # what documents named of code and data, by how
+
+    @cached_property
+    def businesses(self) -> dict[str, Business]:
+        """Return those that the user may submit for, of the ones that were named."""
+        return {one.flag: one for one in access.businesses_of(self._user).filter(flag__in=self._flags)}
+
+    @cached_property
+    def own_flags(self) -> list[str]:
+        """Return the first names of businesses that he may submit for."""
+        return list(access.businesses_of(self._user).values_list("flag", flat=True)[: MOST_NAMED + 1])
+
+    @cached_property
+    def regions(self) -> dict[str, Region]:
+        """Return all regions by name."""
+        return {region.name: region for region in Region.objects.all()}
+
+    @cached_property
+    def gpu_types(self) -> dict[str, GpuType]:
+        """Return all GPU types by each of their names, case-folded."""
+        return GpuType.objects.by_name()
+
+    def default_types(self, business: Business) -> list[GpuType]:
+        """Return the types of a business whose document names none."""
+        return self._default_types.get(business.pk, [])
+
+    @cached_property
+    def _default_types(self) -> dict[int, list[GpuType]]:
+        rows = DefaultGpuType.objects.filter(business__in=[one.pk for one in self.businesses.values()])
+        found: dict[int, list[GpuType]] = defaultdict(list)
+        for row in rows.select_related("gpu_type"):
+            found[row.business_id].append(row.gpu_type)
+        return found
+
+    @cached_property
+    def quotas(self) -> Quotas:
+        """Return the quotas of the businesses."""
+        return Quotas([one.pk for one in self.businesses.values()])
+
+
+def flags_of(documents: Collection[object]) -> set[str]:
+    """Return the names of businesses in documents that may be anything."""
+    given = [one.get("business_flag") for one in documents if isinstance(one, dict)]
+    flags = {flag.strip() for flag in given if isinstance(flag, str)}
+    return {flag for flag in flags if len(flag) <= LONGEST_FLAG and not bad_character(flag, lines=False)}
