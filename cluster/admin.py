@@ -4,6 +4,7 @@ from typing import Any
 
 from django import forms
 from django.contrib import admin, messages
+from django.db import transaction
 from django.db.models import Count, Model, Q, QuerySet
 from django.http import HttpRequest
 from django.utils import timezone
@@ -271,9 +272,11 @@ class HostAdmin(admin.ModelAdmin):
             self.message_user(request, _still_heard(heard), messages.ERROR)
         if not chosen:
             return
-        Host.objects.filter(pk__in=[host.pk for host in chosen]).update(machine="", seat="")
-        for host in chosen:
-            host_events.note(host.pk, "machine_accepted", actor_id=request.user.pk)
+        with transaction.atomic():
+            Host.objects.filter(pk__in=[host.pk for host in chosen]).update(machine="", seat="")
+            for host in chosen:
+                host_events.note(host.pk, "machine_accepted", actor_id=request.user.pk)
+                self.log_change(request, host, gettext("Another machine may speak for it."))
         words = ngettext(
             "The next agent that calls with the token of %d host is taken.",
             "The next agents that call with the tokens of %d hosts are taken.",
@@ -305,7 +308,10 @@ class CardAdmin(ReadOnlyAdmin):
     @admin.action(description=_("Take their faults for cured: offer them again"), permissions=["clear"])
     def clear_faults(self, request: HttpRequest, cards: QuerySet[Card]) -> None:
         """Have the agents offer cards again that a fault took out; one that fails still, fails anew."""
-        number = card_faults.clear(list(cards.values_list("pk", flat=True)), request.user.pk)
+        with transaction.atomic():
+            for card in cards.exclude(fault=""):
+                self.log_change(request, card, gettext("Faults taken for cured."))
+            number = card_faults.clear(list(cards.values_list("pk", flat=True)), request.user.pk)
         done = ngettext("%d card is offered again.", "%d cards are offered again.", number) % number
         if number < cards.count():
             done += " " + gettext("The others have no fault, or one that lasts as long as it is seen.")

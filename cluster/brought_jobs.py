@@ -2,13 +2,11 @@
 
 from django.db import models
 
-from cluster.regions import Region
-
 
 class BroughtJob(models.Model):
     """An MPIJob of somebody, which becomes a task."""
 
-    region = models.ForeignKey(Region, models.PROTECT, related_name="+")
+    region = models.ForeignKey("cluster.Region", models.PROTECT, related_name="+")
     uid = models.CharField(max_length=64, unique=True)
     namespace = models.CharField(max_length=64)
     name = models.CharField(max_length=253)

@@ -16,6 +16,7 @@ from cluster.hints import CHANNEL
 
 log = logging.getLogger(__name__)
 QUIET_S = 20.0  # after so long without a message Redis is asked whether it is still there
+ANSWER_S = 5.0  # it has so long to say so
 FIRST_RETRY_S, LAST_RETRY_S = 0.1, 5.0
 MOST_REMEMBERED = 20_000  # topics
 Mark = tuple[int | None] | None  # None: none was taken
@@ -126,7 +127,7 @@ async def _messages() -> AsyncIterator[str | None]:
         await subscription.psubscribe(CHANNEL + "*")
         asked = False
         while True:
-            message = await subscription.get_message(timeout=QUIET_S)
+            message = await subscription.get_message(timeout=ANSWER_S if asked else QUIET_S)
             if message is None:
                 if asked:
                     raise RedisConnectionError("no answer to a ping")

@@ -1,5 +1,6 @@
 """How the admin keeps what is needed: nothing in use is deleted, and changes keep who made them, when and why."""
 
+import json
 from collections.abc import Iterable, Sequence
 from itertools import pairwise
 from typing import Any
@@ -16,9 +17,10 @@ from simple_history.admin import SimpleHistoryAdmin
 
 from cluster import in_use
 
-ROWS_COUNTED = (
-    10_000  # of a list, at most: to count all of a million takes longer than to show a page of them
-)
+# Of a list, at most: to count all of a million takes longer than to show a page of them.
+ROWS_COUNTED = 10_000
+REASON_AT_MOST = 255
+ASKED = frozenset({"reason", "seen"})  # fields of a form that are none of its row
 
 
 class ShortPaginator(Paginator):
@@ -45,20 +47,36 @@ class RefusesInUse(admin.ModelAdmin):
 
 
 class ReasonForm(forms.ModelForm):
-    """Asks why a row is changed, and hands that to its history."""
+    """Asks why a row is changed, hands that to its history, and undoes nothing that was changed since it was shown."""
 
     reason = forms.CharField(
         label=_("reason"),
-        max_length=255,
+        max_length=REASON_AT_MOST,
         required=False,
         help_text=_("Why it is changed. It is kept in the history, where the business sees it too."),
     )
+    seen = forms.CharField(label="", widget=forms.HiddenInput, required=False)  # what the page showed
+
+    def has_changed(self) -> bool:
+        """Say whether the row changes: a reason alone is none to keep."""
+        return bool(set(self.changed_data) - ASKED)
+
+    def get_initial_for_field(self, field: forms.Field, field_name: str) -> Any:
+        """Return what a field begins with; `seen`: all that the row holds now."""
+        if field_name != "seen":
+            return super().get_initial_for_field(field, field_name)
+        held = {name: self.initial.get(name) for name in self.fields if name not in ASKED}
+        return json.dumps(held, default=str, sort_keys=True) if self.instance.pk else ""
 
     def clean(self) -> dict[str, Any] | None:
-        """Take no change without a reason."""
+        """Take no change without a reason, and none of what somebody else has changed meanwhile."""
         cleaned = super().clean() or self.cleaned_data
         reason = (cleaned.get("reason") or "").strip()
-        if not reason and set(self.changed_data) - {"reason"}:
+        changes = set(self.changed_data) - ASKED
+        if changes and cleaned.get("seen") and "seen" in self.changed_data:
+            text = gettext("%s was changed by somebody else just now: look again.") % self.instance
+            self.add_error(None, text)
+        if not reason and changes:
             self.add_error("reason", gettext("Say why: it is kept in the history."))
         self.instance._change_reason = reason
         return cleaned
@@ -68,6 +86,11 @@ class KeepsHistory(SimpleHistoryAdmin):
     """Shows who changed a row, when, why, and what; nothing is turned back from there."""
 
     object_history_list_template = "admin/history_list.html"
+
+    def save_model(self, request: HttpRequest, obj: Any, form: Any, change: bool) -> None:
+        """Keep nothing of a form with a reason for no change."""
+        if not change or not isinstance(form, ReasonForm) or form.has_changed():
+            super().save_model(request, obj, form, change)
 
     def history_form_view(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
         """Show no earlier row as a form: saved, it would bring back without a word what was changed since."""
@@ -102,9 +125,13 @@ class AsksWhyDeleted(KeepsHistory):
     def delete_view(
         self, request: HttpRequest, object_id: str, extra_context: dict[str, Any] | None = None
     ) -> HttpResponse:
-        """Ask again where no reason was given."""
-        if request.method == "POST" and not request.POST.get("reason", "").strip():
-            self.message_user(request, gettext("Say why: it is kept in the history."), messages.ERROR)
+        """Ask again where no reason was given, or one that is no sentence."""
+        reason = request.POST.get("reason", "").strip()
+        fault = gettext("Say why: it is kept in the history.") if not reason else ""
+        if len(reason) > REASON_AT_MOST or not reason.isprintable():
+            fault = gettext("Write at most %d printable characters.") % REASON_AT_MOST
+        if request.method == "POST" and fault:
+            self.message_user(request, fault, messages.ERROR)
             return HttpResponseRedirect(request.get_full_path())
         answer: HttpResponse = super().delete_view(request, object_id, extra_context)
         return answer

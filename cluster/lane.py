@@ -123,7 +123,9 @@ async def answer_with(response: HttpResponseBase, send: Send) -> None:
     """Send a response, one that is made while it is sent piece by piece."""
     content = getattr(response, "content", b"")
     headers = [(name.lower().encode(), value.encode("latin-1")) for name, value in response.items()]
-    headers += [(b"set-cookie", cookie.OutputString().encode("latin-1")) for cookie in response.cookies.values()]
+    headers += [
+        (b"set-cookie", cookie.OutputString().encode("latin-1")) for cookie in response.cookies.values()
+    ]
     if not isinstance(response, StreamingHttpResponse) and not response.has_header("Content-Length"):
         headers.append((b"content-length", str(len(content)).encode()))  # proxies refuse one that comes twice
     await send({"type": "http.response.start", "status": response.status_code, "headers": headers})

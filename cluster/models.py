@@ -10,6 +10,7 @@ from django.utils.translation import gettext_lazy as _
 from simple_history.models import HistoricalRecords
 
 from cluster import host_states
+from cluster.brought_jobs import BroughtJob as BroughtJob
 
 
 class Region(models.Model):

@@ -174,7 +174,7 @@ class SourceAdmin(ReadOnlyAdmin):
     @admin.action(description=_("Remove those that no task needs"), permissions=["remove"])
     def remove_unneeded(self, request: HttpRequest, chosen: QuerySet[Source]) -> None:
         """Remove what neither a live nor a recent task nor a template needs; the others stay."""
-        gone, stayed = old_sources.remove(chosen, timezone.now())
+        gone, stayed = old_sources.remove(chosen, timezone.now(), by=cast(User, request.user))
         said = gettext("Removed: %(gone)d.") % {"gone": gone}
         if stayed:
             said += " " + gettext(
@@ -218,7 +218,7 @@ class PolicyForm(ReasonForm):
         model = Policy
         fields = ()
 
-    field_order = (*DEFAULTS, "reason")
+    field_order = (*DEFAULTS, "reason", "seen")
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         """Make the fields from the scheduler's own list."""
@@ -248,7 +248,7 @@ class PolicyAdmin(KeepsHistory):
 
     def get_fieldsets(self, request: HttpRequest, obj: Any = None) -> list[Any]:
         """Show every key; the framework knows only the model's fields."""
-        return [(None, {"fields": [*DEFAULTS, "reason"]})]
+        return [(None, {"fields": [*DEFAULTS, "reason", "seen"]})]
 
     def get_form(self, request: HttpRequest, obj: Any = None, change: bool = False, **kwargs: Any) -> Any:
         """Return the form as it is: its fields are made when it is."""

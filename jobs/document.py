@@ -1,6 +1,6 @@
 """The config document of a task as text and JSON: read, checked field by field, normalised; no database."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -106,11 +106,16 @@ def _code_faults(given: Mapping[str, Any]) -> list[Fault]:
     return []
 
 
+# Fields whose words are the user's own; the others name what the platform knows.
+OWN_WORDS = (
+    *("start_cmd", "exit_cmd", "task_flag", "env", "tags", "image_full_name", "model_local_file_path"),
+    *("dataset_params", "model_params"),
+)
+
+
 def leaks(values: Mapping[str, Any], secrets: Mapping[str, str]) -> list[Fault]:
     """Return a fault for each plain field that holds, and so would show, the value of a secret."""
-    plain = {name: values[name] for name in ("start_cmd", "exit_cmd", "task_flag") if name in values}
-    plain |= {f"env.{name}": value for name, value in values.get("env", {}).items() if isinstance(value, str)}
-    plain |= {f"tags.{place}": tag for place, tag in enumerate(values.get("tags", []))}
+    plain = dict(_texts({name: values[name] for name in OWN_WORDS if name in values}))
     message = _("This holds the value of the secret %(secret)s and would show it; write $%(name)s instead.")
     plainly = _("This holds the value of the secret %(secret)s and would show it; leave it out here.")
     return [
@@ -124,6 +129,18 @@ def leaks(values: Mapping[str, Any], secrets: Mapping[str, str]) -> list[Fault]:
         for secret, value in secrets.items()
         if len(value) >= 6 and value in written  # shorter ones stand in any text by chance
     ]
+
+
+def _texts(value: Any, path: str = "") -> Iterator[tuple[str, str]]:
+    """Return every text in a value, with the path to it."""
+    if isinstance(value, str):
+        yield path, value
+    elif isinstance(value, Mapping):
+        for name, inner in value.items():
+            yield from _texts(inner, f"{path}.{name}" if path else name)
+    elif isinstance(value, list | tuple):
+        for place, inner in enumerate(value):
+            yield from _texts(inner, f"{path}.{place}")
 
 
 def _take_secrets(found: dict[str, Any]) -> dict[str, str | None]:

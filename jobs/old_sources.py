@@ -5,6 +5,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from django.conf import settings
+from django.contrib.auth.models import User
 from django.db import IntegrityError, transaction
 from django.db.models import Q, QuerySet
 
@@ -12,12 +13,13 @@ from jobs import uploads
 from jobs.materials import Code, Dataset, Source
 from jobs.models import Task, Template
 from jobs.states import TERMINAL
+from quotas import audit
 
 # By model: the column of tasks that points to it, and the field of a document that names it by number.
 NAMES: dict[type[Source], tuple[str, str]] = {Code: ("code", "model_id"), Dataset: ("dataset", "dataset_id")}
 
 
-def remove(chosen: QuerySet[Any], now: datetime) -> tuple[int, int]:
+def remove(chosen: QuerySet[Any], now: datetime, *, by: User) -> tuple[int, int]:
     """Remove those of the chosen Code or Dataset that nothing needs; return how many went and how many stayed.
 
     Needed is what a task has that is not over, or ended within UPLOAD_KEEP_DAYS: it may be run or copied; and what
@@ -26,7 +28,7 @@ def remove(chosen: QuerySet[Any], now: datetime) -> tuple[int, int]:
     """
     rows = list(chosen)
     needed = _needed(chosen.model, now)
-    gone = sum(_removed(row) for row in rows if row.pk not in needed)
+    gone = sum(_removed(row, by) for row in rows if row.pk not in needed)
     if gone and chosen.model is Code:
         uploads.collect(now)  # the bytes of those that were uploaded, where nobody else needs them
     return gone, len(rows) - gone
@@ -47,7 +49,7 @@ def _numbers(field: str) -> Iterable[int]:
             yield int(written)
 
 
-def _removed(row: Source) -> bool:
+def _removed(row: Source, by: User) -> bool:
     """Remove a row, and return whether it is gone: a task that came in this instant may have named it."""
     column, _field = NAMES[type(row)]
     try:
@@ -55,6 +57,7 @@ def _removed(row: Source) -> bool:
             Task.objects.filter(**{column: row.pk}, state__in=TERMINAL).update(**{column: None})
             if Task.objects.filter(**{column: row.pk}).exists():
                 raise IntegrityError
+            audit.note(f"{row._meta.model_name}.removed", by=by, on=row)
             row.delete()
     except IntegrityError:
         return False

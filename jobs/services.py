@@ -1,6 +1,7 @@
 """What people do with tasks: submit, stop, hold, release, free, retry."""
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from django.contrib.auth.models import User
@@ -33,12 +34,17 @@ def submit(
     *,
     origin: Task | None = None,
     idempotency_key: str | None = None,
+    mpijob: Mapping[str, str] | None = None,
 ) -> Task:
     """Make a task of `document` for `user`; raises config.Invalid with every fault, and then nothing is made.
 
     The same user and `idempotency_key` return the same task; Conflict where its document differed.
+    `mpijob`: what it runs is there already, in a cluster, under this namespace, name and uid.
     """
     wanted = config.read(document, user=user, origin=origin)
+    if mpijob:
+        # No field of a document, so nobody can say of his own that it is one.
+        wanted = replace(wanted, needs="mpijob", document={**wanted.document, "mpijob": dict(mpijob)})
     if idempotency_key and (earlier := _earlier(user, idempotency_key, wanted)):
         return earlier
     try:

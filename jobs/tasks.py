@@ -12,7 +12,7 @@ from django.conf import settings
 from django.utils import timezone
 
 from cluster import card_metrics, host_events, old_logs, samples, stuck
-from jobs import kept_answers, uploads, use
+from jobs import brought, kept_answers, uploads, use
 from jobs.engine import forecasts, pass_log, passes, what_ifs
 from quotas import card_hours
 
@@ -48,6 +48,12 @@ def _chore(name: str) -> Callable[[Callable[[], None]], Any]:
         return shared_task(name=name, ignore_result=True)(once)
 
     return register
+
+
+@_chore("jobs.adopt_brought")
+def adopt_brought() -> None:
+    """Make tasks of MPIJobs that people brought, and follow them."""
+    brought.adopt()
 
 
 @_chore("jobs.look_ahead")

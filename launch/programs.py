@@ -83,7 +83,15 @@ def _web(places: Places) -> list[str]:
     listen = ["--host", places.bind, "--port", str(places.port)]
     # Sockets and waiting calls do not end by themselves: they are cut, and their clients come again.
     # Who called a proxy is settled in one place, quotas/origin.py.
-    quiet = ["--no-access-log", "--no-server-header", "--no-proxy-headers", "--lifespan", "off", "--timeout-graceful-shutdown", "2"]
+    quiet = [
+        "--no-access-log",
+        "--no-server-header",
+        "--no-proxy-headers",
+        "--lifespan",
+        "off",
+        "--timeout-graceful-shutdown",
+        "2",
+    ]
     return ["taiji_site.asgi:application", *listen, *quiet]
 
 

@@ -29,10 +29,8 @@ AUDITS = {
     "known faults, agent": ["pip_audit", *LOCK, "deploy/agent/requirements.txt"],
 }
 RECORDED = "TAIJI_SHARED"  # where recorded work lies, for the tests and benchmarks that use it
-CLUSTER = (
-    "TAIJI_KUBECONFIG",
-    "TAIJI_KUBE_",
-)  # a real cluster for the tests of Kubernetes: docs/kubernetes.md
+# A real cluster for the tests of Kubernetes: docs/kubernetes.md.
+CLUSTER = ("TAIJI_KUBECONFIG", "TAIJI_KUBE_")
 RULES = ["-p", "launch.pytest_rules"]
 SHARED = ["-n", "2"]
 

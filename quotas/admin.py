@@ -108,7 +108,7 @@ class QuotaAdmin(Exchange, AsksWhyDeleted):
 
     form = QuotaForm
     resource_classes = (QuotaTable,)
-    fields = (*QuotaForm.Meta.fields, "reason")
+    fields = (*QuotaForm.Meta.fields, "reason", "seen")
     list_display = ("business", "gpu_type", "region", "cards", "elastic_cards", "user_elastic_cards")
     list_filter = ("gpu_type", "region")
     list_select_related = ("business", "gpu_type", "region")
@@ -155,6 +155,11 @@ class MemberAdmin(Exchange, KeepsHistory):
     def lookup_allowed(self, lookup: str, value: Any, request: HttpRequest) -> bool:
         """Let the page of a business lead to its members."""
         return lookup == "business__id__exact" or super().lookup_allowed(lookup, value, request)
+
+    def delete_queryset(self, request: HttpRequest, queryset: QuerySet[Member]) -> None:
+        """Remove the chosen ones one by one: each ends what it opened."""
+        for member in queryset:
+            member.delete()
 
     def save_model(self, request: HttpRequest, obj: Member, form: Any, change: bool) -> None:
         """Keep what operators decide: the identity provider changes it no more."""

@@ -93,7 +93,7 @@ def unprotect() -> None:
         if connection.vendor == "postgresql":
             cursor.execute(f"DROP TRIGGER IF EXISTS append_only ON {table}")
             return
-        for name in ("update", "delete"):
+        for name in ("update", "delete", "insert"):
             cursor.execute(f"DROP TRIGGER IF EXISTS append_only_{name}")
 
 
@@ -109,9 +109,11 @@ def _guards(table: str) -> Iterator[str]:
             f"FOR EACH STATEMENT EXECUTE FUNCTION {FUNCTION}()"
         )
         return
-    for name in ("update", "delete"):
+    # INSERT OR REPLACE removes the older row without a word to the trigger of removals.
+    there = f"WHEN EXISTS (SELECT 1 FROM {table} WHERE id = NEW.id) "
+    for name, when in (("update", ""), ("delete", ""), ("insert", there)):
         yield f"DROP TRIGGER IF EXISTS append_only_{name}"
         yield (
-            f"CREATE TRIGGER append_only_{name} BEFORE {name.upper()} ON {table} "
+            f"CREATE TRIGGER append_only_{name} BEFORE {name.upper()} ON {table} {when}"
             f"BEGIN SELECT RAISE(ABORT, '{said}'); END"
         )

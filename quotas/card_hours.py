@@ -13,9 +13,8 @@ from django.utils import timezone
 from quotas.day_use import DayUse, DayUseKept
 from quotas.models import UsageRow
 
-SETTLED = timedelta(
-    hours=1
-)  # a usage row is committed, and seen by everybody, sooner than this after it was dated
+# A usage row is committed, and seen by everybody, sooner than this after it was dated.
+SETTLED = timedelta(hours=1)
 STEP = timedelta(days=1)  # of ends that are summed up in one transaction
 KEPT_ROWS = 2000  # rows of sums in one statement
 EARLIEST = datetime(2000, 1, 1, tzinfo=UTC)

@@ -3,13 +3,25 @@
 from typing import Any
 
 from django import forms
-from django.http import HttpRequest
+from django.contrib import messages
+from django.db import transaction
+from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
+from django.urls import reverse
+from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 from import_export.admin import ImportExportModelAdmin
 from import_export.formats.base_formats import CSV
 from import_export.forms import ConfirmImportForm, ImportForm
+from import_export.results import RowResult
 
+from quotas import audit
 from quotas.resources import REASON
+
+DEEDS = {
+    RowResult.IMPORT_TYPE_NEW: "added",
+    RowResult.IMPORT_TYPE_UPDATE: "changed",
+    RowResult.IMPORT_TYPE_DELETE: "removed",
+}  # in the words of the admin's other pages
 
 
 class ReasonedImport(ImportForm):
@@ -41,6 +53,49 @@ class Exchange(ImportExportModelAdmin):
         """Carry the reason along."""
         initial: dict[str, Any] = super().get_confirm_form_initial(request, import_form)
         return initial | ({REASON: import_form.cleaned_data[REASON]} if import_form else {})
+
+    def process_import(self, request: HttpRequest, **kwargs: Any) -> HttpResponse:
+        """Read a table in; the rows and what the audit says of them are one."""
+        try:
+            with transaction.atomic():
+                answer: HttpResponse = super().process_import(request, **kwargs)
+        except FileNotFoundError:  # as after a second click
+            return self._again(
+                request, gettext("The table was read in already, or a while ago. Choose it again.")
+            )
+        return answer
+
+    def process_result(self, result: Any, request: HttpRequest) -> HttpResponse:
+        """Say it where something has changed since the look at the table that keeps it from being read in."""
+        if result.has_errors() or result.has_validation_errors():
+            said = gettext(
+                "Nothing was read in: something was changed since you looked. Choose the table again."
+            )
+            return self._again(request, said)
+        answer: HttpResponse = super().process_result(result, request)
+        return answer
+
+    def _again(self, request: HttpRequest, said: str) -> HttpResponse:
+        self.message_user(request, said, messages.ERROR)
+        names = f"{self.model._meta.app_label}_{self.model._meta.model_name}"
+        return HttpResponseRedirect(reverse(f"admin:{names}_import"))
+
+    def add_data_read_fail_error_to_form(self, form: Any, e: Exception) -> None:
+        """Say what to do with a table in another encoding, which some spreadsheets write by default."""
+        if isinstance(e, UnicodeDecodeError):
+            form.add_error("import_file", gettext("This is no text in UTF-8: save the table as “CSV UTF-8”."))
+        else:
+            super().add_data_read_fail_error_to_form(form, e)
+
+    def generate_log_entries(self, result: Any, request: HttpRequest) -> None:
+        """Write of each row what became of it, also into the audit: the library knows nothing of that."""
+        super().generate_log_entries(result, request)
+        kind = str(self.model._meta.model_name)
+        for become, deed in DEEDS.items():
+            rows = [(row.object_id, str(row.object_repr)) for row in result if row.import_type == become]
+            if rows:
+                why = request.POST.get(REASON, "")
+                audit.note_many(f"{kind}.{deed}", rows, kind=kind, by=request.user, by_table=True, reason=why)
 
     def get_import_data_kwargs(self, **kwargs: Any) -> dict[str, Any]:
         """Hand the reason to the rows."""

@@ -5,7 +5,7 @@ from typing import Any
 from django.contrib import admin
 from django.contrib.auth.admin import UserAdmin
 from django.contrib.auth.models import User
-from django.db.models import Model
+from django.db.models import Model, QuerySet
 from django.http import HttpRequest, HttpResponse
 from django.template.response import TemplateResponse
 from django.utils.translation import gettext_lazy as _
@@ -50,6 +50,16 @@ class PeopleAdmin(RefusesInUse, UserAdmin):
         if change and not obj.is_active:
             presence.shut_out(obj)
 
+    def delete_model(self, request: HttpRequest, obj: User) -> None:
+        """Delete it, and end what the user is in by: sessions do not go with their users."""
+        presence.shut_out(obj)
+        super().delete_model(request, obj)
+
+    def delete_queryset(self, request: HttpRequest, queryset: QuerySet[User]) -> None:
+        """Delete the chosen ones, each as if alone."""
+        for user in queryset:
+            self.delete_model(request, user)
+
     def user_change_password(self, request: HttpRequest, id: str, form_url: str = "") -> HttpResponse:
         """Set a password; whoever was in with the old one is out."""
         before = User.objects.filter(pk=id).values_list("password", flat=True).first()
@@ -75,6 +85,11 @@ class PlatformRoleAdmin(admin.ModelAdmin):
     search_fields = ("user__username",)
     autocomplete_fields = ("user",)
     fieldsets = ((None, {"fields": ("user", "role"), "description": ROLES_SAID}),)
+
+    def delete_queryset(self, request: HttpRequest, queryset: QuerySet[PlatformRole]) -> None:
+        """Remove the chosen ones one by one: each ends what it opened."""
+        for role in queryset:
+            role.delete()
 
     def save_model(self, request: HttpRequest, obj: PlatformRole, form: Any, change: bool) -> None:
         """Keep what operators decide: the identity provider changes it no more."""

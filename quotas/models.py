@@ -11,10 +11,12 @@ from django.core.validators import RegexValidator
 from django.db import models, transaction
 from django.db.models import Q
 from django.utils import timezone
+from django.utils.formats import date_format
 from django.utils.functional import Promise
 from django.utils.translation import gettext_lazy as _
 from simple_history.models import HistoricalRecords
 
+from cluster import hints
 from cluster.models import GpuType, Region
 from quotas import presence, windows
 from quotas.audit import AuditEntry as AuditEntry
@@ -173,6 +175,17 @@ class Quota(models.Model):
     def __str__(self) -> str:
         return f"{self.business}: {self.cards} × {self.gpu_type}"
 
+    def save(self, *args: Any, **kwargs: Any) -> None:
+        """Keep it, and let pages that show what is left of it look anew."""
+        super().save(*args, **kwargs)
+        hints.publish("cards")
+
+    def delete(self, *args: Any, **kwargs: Any) -> tuple[int, dict[str, int]]:
+        """Remove it, and let pages that show what is left of it look anew."""
+        with transaction.atomic():
+            hints.publish("cards")
+            return super().delete(*args, **kwargs)
+
 
 class Reservation(models.Model):
     """Cards of a type kept for a business: always, from–to, or in a window of each week."""
@@ -253,13 +266,16 @@ class Reservation(models.Model):
         for other in others.exclude(pk=self.pk):
             both = windows.overlap(self.rule, other.rule, now, now + OVERLAPS_LOOKED_FOR)
             if both:
-                words = {"pk": other.pk, "at": timezone.localtime(max(both[0], now))}
+                at = date_format(timezone.localtime(max(both[0], now)), "Y-m-d H:i")
+                words = {"pk": other.pk, "at": at}
                 message = _("It overlaps with reservation %(pk)s of the same business and type at %(at)s.")
                 raise ValidationError(message % words)
 
     def _faults(self) -> Iterator[tuple[str, Promise]]:
         if self.time_zone not in available_timezones():
             yield "time_zone", _("There is no such time zone; write one like Asia/Shanghai.")
+        if self.cards == 0:
+            yield "cards", _("Reserve one card at least.")
         if self.starts_at and self.ends_at and self.starts_at >= self.ends_at:
             yield "ends_at", _("It ends before it begins.")
         needed = {

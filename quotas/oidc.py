@@ -127,6 +127,8 @@ class ProviderBackend(OIDCAuthenticationBackend):  # type: ignore[misc]  # untyp
         payload: dict[str, Any] = super().verify_token(token, **kwargs)
         if str(payload.get("iss", "")).rstrip("/") != settings.OIDC_ISSUER.rstrip("/"):
             raise SuspiciousOperation("the token is of another issuer")
+        if "exp" not in payload:  # the library refuses one that is over, and takes one that never is
+            raise SuspiciousOperation("the token does not say until when it is valid")
         audience = payload.get("aud")
         if settings.OIDC_RP_CLIENT_ID not in (audience if isinstance(audience, list) else [audience]):
             raise SuspiciousOperation("the token is for somebody else")

@@ -1,7 +1,7 @@
 """Where a request comes from: the address behind proxies that are trusted, the browser or program, the token."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, replace
@@ -74,7 +74,7 @@ def _is_among(address: str, networks: Sequence[Network]) -> bool:
 
 
 @contextmanager
-def coming(origin: Origin) -> Any:
+def coming(origin: Origin) -> Iterator[None]:
     """Let what is done within come from there."""
     before = _current.set(origin)
     try:

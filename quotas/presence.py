@@ -2,6 +2,7 @@
 
 from django.contrib.auth.models import User
 from django.db import transaction
+from django.utils import timezone
 
 from cluster import hints
 from quotas.sessions import OwnedSession
@@ -20,7 +21,8 @@ def rights_changed(user_id: int) -> None:
 
 def is_in(session_key: str) -> bool:
     """Say whether somebody is (still) logged in with this session."""
-    return OwnedSession.objects.filter(session_key=session_key, user_id__isnull=False).exists()
+    valid = OwnedSession.objects.filter(session_key=session_key, expire_date__gt=timezone.now())
+    return valid.filter(user_id__isnull=False).exists()
 
 
 def end_sessions(user_id: int, *, keep: str | None = None) -> int:

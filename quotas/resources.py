@@ -9,7 +9,7 @@ from django.utils.html import format_html
 from django.utils.translation import gettext as _
 from import_export.fields import Field
 from import_export.resources import Diff, ModelResource
-from import_export.widgets import Widget
+from import_export.widgets import IntegerWidget, Widget
 
 from cluster import hints
 from cluster.models import GpuType, Region
@@ -39,6 +39,17 @@ class Named(Widget):
     def render(self, value: Any, obj: Any = None, **kwargs: Any) -> str:
         """Return its name."""
         return getattr(value, self._name) if value else ""
+
+
+class Whole(IntegerWidget):
+    """A whole number; no other is cut to one."""
+
+    def clean(self, value: Any, row: Mapping[str, Any] | None = None, **kwargs: Any) -> Any:
+        """Return the number, None where the cell is blank. Raises ValueError."""
+        text = str(value if value is not None else "").strip()
+        if text and not text.removeprefix("-").isdecimal():
+            raise ValueError(_("%s is no whole number") % text)
+        return super().clean(text, row, **kwargs)
 
 
 def _business(flag: str) -> Business | None:
@@ -94,10 +105,21 @@ class Table(ModelResource):
         return Shown
 
     def before_import(self, dataset: Any, **kwargs: Any) -> None:
-        """Refuse a table that lacks a column which rows are found by."""
-        missing = [name for name in self.get_import_id_fields() if name not in (dataset.headers or [])]
-        if missing:
-            raise ValidationError(_("The columns %s are missing.") % ", ".join(missing))
+        """Refuse a table that lacks a column which rows are found by, or has one twice. Raises ValueError."""
+        self._lines: dict[tuple[str, ...], int] = {}
+        heads = list(dataset.headers or [])
+        if missing := [name for name in self.get_import_id_fields() if name not in heads]:
+            way_out = _("The first line names the columns, with commas between them.")
+            raise ValueError(_("The columns %s are missing.") % ", ".join(missing) + " " + way_out)
+        if twice := sorted({name for name in heads if heads.count(name) > 1}):
+            raise ValueError(_("The columns %s are there twice.") % ", ".join(twice))
+
+    def before_import_row(self, row: Any, **kwargs: Any) -> None:
+        """Refuse a row that the table has already: which of both holds would be chance. Raises ValueError."""
+        key = tuple(str(row.get(name) or "").strip() for name in self.get_import_id_fields())
+        number = kwargs.get("row_number") or 0
+        if any(key) and self._lines.setdefault(key, number) != number:
+            raise ValueError(_("it stands in row %d already") % self._lines[key])
 
     def before_save_instance(self, instance: Any, row: Any, **kwargs: Any) -> None:
         """Hand the reason to the history."""
@@ -119,6 +141,11 @@ class QuotaTable(Table):
         column_name="gpu_type", attribute="gpu_type", widget=Named("GPU type", _gpu_type, "name")
     )
     region = Field(column_name="region", attribute="region", widget=Named("region", _region, "name"))
+    cards = Field(column_name="cards", attribute="cards", widget=Whole())
+    elastic_cards = Field(column_name="elastic_cards", attribute="elastic_cards", widget=Whole())
+    user_elastic_cards = Field(
+        column_name="user_elastic_cards", attribute="user_elastic_cards", widget=Whole()
+    )
 
     class Meta:
         model = Quota

@@ -50,7 +50,7 @@ class Limit:
 
 def limits(account: str, address: str, device: str) -> list[Limit]:
     """Return what a try at the account counts for; `device` is the cookie of the browser, blank for none."""
-    name = _short(unicodedata.normalize("NFKC", account).casefold())
+    name = _name(account)
     if browser := _browser(device, name):
         return [Limit(key=f"browser:{browser}", most=MOST_OF_BROWSER)]
     return [
@@ -85,8 +85,13 @@ def forgive(counted: Sequence[Limit]) -> None:
 
 def device_cookie(account: str) -> str:
     """Return the mark of a browser in which the account has just logged in."""
-    name = _short(unicodedata.normalize("NFKC", account).casefold())
+    name = _name(account)
     return signing.dumps([name, secrets.token_urlsafe(12)], salt=SALT)
+
+
+def _name(account: str) -> str:
+    """Return what an account is called here, however its name was typed."""
+    return _short(unicodedata.normalize("NFKC", account).casefold())
 
 
 def _browser(device: str, name: str) -> str:

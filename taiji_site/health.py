@@ -19,6 +19,7 @@ def healthz(request: HttpRequest) -> JsonResponse:
 
     `pass_late` is true where that is so long ago that nothing starts any more, and `pass_cause` says what is known
     of why: `silent` (no pass begins), `failing` (they break off) or `running` (one does not end).
+    `beat_late` is true where passes may well be made, but what is due by the minute was not done for five.
     `log_room` is false where the platform's disk is so full that the logs of tasks grow no further.
     503 where the database is away. To who shows the join token it also says, in seconds since the epoch,
     when that pass ended and when each host last reported.
@@ -37,6 +38,7 @@ def healthz(request: HttpRequest) -> JsonResponse:
         "last_pass_s": None if passes.age_s is None else round(passes.age_s, 1),
         "pass_late": passes.late,
         "pass_cause": passes.cause or None,
+        "beat_late": passes.beat_late,
         "log_room": logs.has_room(),
     }
     if _shows_join_token(request):

@@ -145,6 +145,11 @@ CELERY_BEAT_SCHEDULE = {
         "schedule": float(PASS_PERIOD_S),
         "options": {"expires": PASS_PERIOD_S * 2},
     },
+    "brought-jobs": {
+        "task": "jobs.adopt_brought",
+        "schedule": 2.0,
+        "options": {"expires": 4},
+    },
     "look-ahead": {
         "task": "jobs.look_ahead",
         "schedule": 10.0,

@@ -5,6 +5,7 @@ from django.templatetags.static import static
 from django.urls import URLPattern, URLResolver, include, path
 from django.views.generic import RedirectView
 
+from cluster import mpijob_door
 from taiji_site import health
 
 urlpatterns: list[URLPattern | URLResolver] = [
@@ -13,6 +14,7 @@ urlpatterns: list[URLPattern | URLResolver] = [
     path("healthz/", health.healthz, name="healthz"),
     path("admin/", admin.site.urls),
     path("api/agent/", include("cluster.urls")),
+    path("kubernetes/admission/mpijobs/", mpijob_door.review, name="mpijob-review"),
     path("api/v1/", include("jobs.api.urls")),
     path("i18n/", include("django.conf.urls.i18n")),
     path("", include("jobs.portal.urls")),

@@ -42,6 +42,22 @@ def test_a_secret_written_in_clear_is_named_with_what_to_write_instead(path: str
     assert "This holds" not in said.message
 
 
+def test_a_secret_is_found_wherever_the_words_are_the_user_s_own() -> None:
+    values = {
+        "image_full_name": "registry.example.com/s3cr3t-of-mine",
+        "model_params": {"path_info": {"project": "p", "branch": "s3cr3t-of-mine"}},
+        "dataset_params": {
+            "ceph_info": [{"name": "ann", "secret": {"secret": True}, "src_path": "/s3cr3t-of-mine"}]
+        },
+        "GPUName": "s3cr3t-of-mine",  # one that there is, or refused as none
+    }
+    assert {fault.field for fault in document.leaks(values, {"env.P": "s3cr3t-of-mine"})} == {
+        "image_full_name",
+        "model_params.path_info.branch",
+        "dataset_params.ceph_info.0.src_path",
+    }
+
+
 def test_each_secret_is_named_and_short_ones_stand_in_any_text() -> None:
     values = {"start_cmd": "echo first-one second-one abc", "exit_cmd": "true", "env": {"A": "first-one"}}
     found = document.leaks(values, {"env.P": "first-one", TOKEN: "second-one", "env.Q": "abc"})

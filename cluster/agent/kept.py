@@ -53,9 +53,8 @@ class Kept:
         self._spawn_ended = False
         self._told: int | None = None  # the keeper that knows that it is to end
         self._handle: int | None = None  # pidfd of the keeper
-        self._watched = (
-            False  # this agent saw the keeper alive, so its pid cannot have been used again unseen
-        )
+        # This agent saw the keeper alive, so its pid cannot have been used again unseen.
+        self._watched = False
 
     @property
     def seen(self) -> Seen:

@@ -19,6 +19,7 @@ from cluster.agent import VERSION
 from cluster.agent.protocol import PROTOCOL
 from cluster.kubernetes import hosts, names, nodes, posts
 from cluster.kubernetes import seen as pods_seen
+from cluster.kubernetes.brought import Brought, nodes_of
 from cluster.kubernetes.calls import Away, Calls, Refused
 from cluster.kubernetes.lease import RENEW_S, Lease
 from cluster.kubernetes.members import member_of
@@ -59,6 +60,8 @@ class Controller:
         limits: dict[str, Any] = dict(settings.CONTAINER)
         self._troubles = Troubles(options, float(limits["pull_timeout_s"]))
         self._nodes, self._pods, self._others = self._mirrors()
+        self._brought = Brought(self._calls, options, self.wake.set) if options.mpijobs else None
+        self._heard = (self._nodes, self._pods, self._others, *(self._brought.mirrors if self._brought else ()))
         self._region: Region | None = None
         self._machine: str | None = None
         self._seq = 0
@@ -79,20 +82,20 @@ class Controller:
                 "/api/v1/pods",
                 changed,
                 keep=_with_cards,
-                labelSelector=f"!{names.INSTANCE}",
+                labelSelector=f"!{names.INSTANCE},!{names.BROUGHT}",
                 fieldSelector=f"spec.nodeName!=,{UNFINISHED}",
             ),
         )
 
     def start(self) -> None:
         """Begin to listen, and to try for the lease."""
-        for mirror in (self._nodes, self._pods, self._others):
+        for mirror in self._heard:
             mirror.start()
         threading.Thread(target=self.lease.run, name="lease", daemon=True).start()
 
     def stop(self) -> None:
         """End: what runs goes on running, and another controller takes over at once."""
-        for mirror in (self._nodes, self._pods, self._others):
+        for mirror in self._heard:
             mirror.stop()
         self._work.stop()
         self.logs.stop()
@@ -108,7 +111,7 @@ class Controller:
             return "The lease is not held: another controller is at work, or the API server does not answer."
         if time.monotonic() - self.lease.heard_at > 3 * RENEW_S:
             return "The API server does not answer."
-        for mirror in (self._nodes, self._pods, self._others):
+        for mirror in self._heard:
             if mirror.trouble or not mirror.synced.is_set():
                 return mirror.trouble or "The cluster was not read yet."
         return ""
@@ -123,6 +126,8 @@ class Controller:
         known = hosts.rows(region)
         known = hosts.enter(region, (name for name, node in seen.items() if node.resources), known)
         self._gather(known, seen)
+        if self._brought:
+            self._brought.gather(self._posts, {host.pk: host.node for host in known.values()}, region, self._work)
         self._take_results()
         self._speak(known, seen, region, now)
         self._act(known)
@@ -310,7 +315,7 @@ class Controller:
             self._start(post, node_of[post.host], steps.start)
             for pk in map(uuid.UUID, steps.stop):
                 if not pods_seen.is_leaving(post.pods[pk]):
-                    self._work.begin(pk, partial(self._orders.stop, post.pods[pk]))
+                    self._work.begin(pk, partial(self._stop, post.pods[pk]))
             for pk in map(uuid.UUID, steps.void):
                 if pk not in doubtful:
                     post.void(pk, came=post.came(pk))
@@ -331,15 +336,24 @@ class Controller:
             if place is None:
                 continue
             spec, sealed = orders[pk]
+            if spec.get("mpijob") and self._brought:
+                nodes = nodes_of(place.gang)
+                self._work.begin(place.id, partial(self._brought.start, place, spec, nodes))
+                continue
             member = member_of(place, node, spec, sealed, self.options)
             if member is None:
                 post.refuse(place.id, posts.UNREADABLE)
                 continue
             self._work.begin(place.id, partial(self._orders.launch, member))
 
+    def _stop(self, pod: Mapping[str, Any]) -> None:
+        orders = self._brought if names.BROUGHT in names.labels_of(pod) else self._orders
+        if orders is not None:
+            orders.stop(pod)
+
     def _forget(self, post: Post, pk: uuid.UUID) -> None:
         pod = post.pods.get(pk)
-        if pod is None:
+        if pod is None or names.BROUGHT in names.labels_of(pod):
             post.ended.pop(pk, None)
             return
         if self.logs.is_whole(pk):

@@ -4,7 +4,11 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-GROUP = "taiji.io"
+from cluster.mpijob_review import ATTEMPT as ATTEMPT
+from cluster.mpijob_review import BUSINESS as BUSINESS
+from cluster.mpijob_review import GROUP as GROUP
+from cluster.mpijob_review import OWNER as OWNER
+
 REGION = f"{GROUP}/region"  # whose it is: one controller per region
 INSTANCE = f"{GROUP}/instance"
 GANG = f"{GROUP}/gang"
@@ -16,6 +20,9 @@ LABEL = f"{GROUP}/label"  # for people
 GO = f"{GROUP}/go"  # an annotation that says: all are ready
 COMMIT = f"{GROUP}/commit"  # an annotation: what the first member runs
 VERDICT = f"{GROUP}/verdict"  # an annotation: why it was given up, a cause and a sentence
+# Of MPIJobs that people bring, and of their pods.
+BROUGHT = f"{GROUP}/mpijob"  # uid of the MPIJob that a pod is of
+ROLE = f"{GROUP}/mpi-role"
 GPU_TYPE = f"{GROUP}/gpu-type"  # a node's own word for its cards, before any other
 
 # A pod is kept until its end was received, as exit records are on hosts with an agent.

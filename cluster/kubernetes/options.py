@@ -29,8 +29,10 @@ class Options:
     pull_secrets: tuple[str, ...] = ()
     user: str = ""  # UID or UID:GID of tasks; blank: the image's
     unschedulable_s: float = 120.0  # a pod that finds no place for so long is given up
+    mpijobs: bool = False  # MPIJobs that people bring become tasks
 
     @property
     def offers(self) -> tuple[str, ...]:
         """Return the kinds of instance that its nodes run."""
-        return ("container", "limits", "process") if self.default_image else ("container",)
+        kinds = ("container", "limits", "process") if self.default_image else ("container",)
+        return (*kinds, "mpijob") if self.mpijobs else kinds

@@ -64,6 +64,14 @@ def words(request: Request, name: str, known: Collection[str]) -> list[str]:
     return given
 
 
+def nothing_else(request: Request, names: Collection[str]) -> None:
+    """Refuse what the address asks for by a name that is none: it would be as if it had not been asked."""
+    strange = sorted(set(request.query_params) - set(names))
+    if strange:
+        message = _("There is no such filter; known: %s.") % ", ".join(names)
+        raise Invalid([Fault(name[:64], "unknown", message) for name in strange])
+
+
 def only(request: Request, shape: Mapping[str, Any]) -> frozenset[str]:
     """Return the fields of a record that `fields` asks for, empty where it asks for all; raises Invalid."""
     return frozenset(words(request, "fields", shape["properties"]))

@@ -3,6 +3,7 @@
 from collections import defaultdict
 from typing import Any
 
+from django.db.models import QuerySet
 from django.shortcuts import get_object_or_404
 from drf_spectacular.utils import extend_schema
 from rest_framework.request import Request
@@ -13,7 +14,7 @@ from jobs import use
 from jobs.api import asking, shapes
 from jobs.api.tasks import caller
 from quotas import access
-from quotas.models import ApiToken, DefaultGpuType, Member, Quota, Reservation
+from quotas.models import ApiToken, Business, DefaultGpuType, Member, Quota, Reservation
 
 
 class Me(APIView):
@@ -90,9 +91,7 @@ class Quotas(APIView):
     )
     def get(self, request: Request) -> Response:
         """List the quotas that the caller sees, with what is used of them now."""
-        seen = access.businesses_seen_by(request.user)
-        if flag := asking.text(request, "business"):
-            seen = seen.filter(flag=flag)
+        seen = _seen(request)
         names = ("id", "business__flag", "gpu_type__name", "region__name", *QUOTA_IDS, *CAPS)
         page = asking.page(
             request, Quota.objects.filter(business__in=seen).values(*names), newest_first=False
@@ -100,6 +99,13 @@ class Quotas(APIView):
         used = use.by_business(sorted({row["business_id"] for row in page["results"]}))
         page["results"] = [_quota(row, used) for row in page["results"]]
         return Response(asking.picked(request, page, shapes.QUOTA))
+
+
+def _seen(request: Request) -> QuerySet[Business]:
+    """Return the businesses that the caller sees, or of them the one that is asked for."""
+    seen = access.businesses_seen_by(request.user)
+    flag = asking.text(request, "business")
+    return seen.filter(flag=flag) if flag else seen
 
 
 QUOTA_IDS = ("business_id", "gpu_type_id", "region_id")
@@ -128,9 +134,7 @@ class Reservations(APIView):
     )
     def get(self, request: Request) -> Response:
         """List the cards that are reserved for the businesses that the caller sees."""
-        seen = access.businesses_seen_by(request.user)
-        if flag := asking.text(request, "business"):
-            seen = seen.filter(flag=flag)
+        seen = _seen(request)
         names = ("id", "business__flag", "gpu_type__name", "region__name", *RESERVED)
         page = asking.page(request, Reservation.objects.filter(business__in=seen).values(*names))
         page["results"] = [_reservation(row) for row in page["results"]]

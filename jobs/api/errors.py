@@ -18,6 +18,7 @@ from jobs.config import Fault, Invalid
 from jobs.services import Conflict
 
 log = logging.getLogger(__name__)
+CSRF = "CSRF Failed"  # begins what the framework says of it, in English alone
 
 
 def handle(error: Exception, context: dict[str, Any]) -> Response:
@@ -62,6 +63,12 @@ def _with_way_out(error: exceptions.APIException) -> list[Fault]:
             way = _("Send your API token in the header “Authorization: Token …”.")
         case exceptions.UnsupportedMediaType():
             way = _("Send JSON, and say so in the header “Content-Type: application/json”.")
+        case exceptions.PermissionDenied() if str(error.detail).startswith(CSRF):
+            said = _(
+                "A page that writes sends Django's CSRF token in the header X-CSRFToken; a program sends its API token "
+                "in the header “Authorization: Token …”."
+            )
+            return [Fault("", error.default_code, said)]
         case _other:
             return _faults(error.detail)
     return [Fault(fault.field, fault.code, f"{fault.message} {way}") for fault in _faults(error.detail)]

@@ -25,6 +25,7 @@ from rest_framework.response import Response
 from jobs.config import Fault, Invalid
 from jobs.kept_answers import KEPT_FOR, KeptAnswer
 from jobs.services import Conflict
+from quotas import access
 
 JSON = "application/json"
 HEADER, REPEATED = "Idempotency-Key", "Idempotency-Replayed"
@@ -138,8 +139,12 @@ def _take(kept: KeptAnswer, now: Any, **values: Any) -> bool:
 
 
 def _digest(request: Request) -> str:
-    """Return what tells this request from others: its address and the values of its body, secrets too."""
-    said = [request.method, request.get_full_path(), request.data]
+    """Return what tells this request from others: its address and the values of its body, secrets too.
+
+    A token for one business alone tells it too: its answer is for nobody who is less, or somebody else's business.
+    """
+    bound: int | None = getattr(request.user, access.BOUND, None)
+    said = [request.method, request.get_full_path(), request.data, *([bound] if bound is not None else ())]
     return salted_hmac("idempotency", json.dumps(said, sort_keys=True), algorithm="sha256").hexdigest()
 
 

@@ -22,6 +22,8 @@ from jobs.pages import Key
 from quotas import access
 from quotas.tokens import Scope
 
+PARAMETERS = (*filter_words.NAMES, "limit", "cursor", "fields")  # of the list
+
 
 def caller(request: Request) -> User:
     """Return who asks; the permission classes let nobody else in."""
@@ -50,6 +52,7 @@ class Tasks(APIView):
     )
     def get(self, request: Request) -> Response:
         """List tasks, newest first unless `sort` says otherwise."""
+        asking.nothing_else(request, PARAMETERS)
         filters, faults = filter_words.read(request.query_params, caller(request))
         if faults:
             raise Invalid(faults)

@@ -5,18 +5,26 @@ from datetime import datetime, timedelta
 from typing import Literal
 
 from django.conf import settings
+from django.db.models import Subquery
 from django.db.models.functions import Now
 from django.utils import timezone
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy as _t
 from django.utils.translation import ngettext
 
+from cluster.models import FreeCardSample
 from jobs.models import PassLease, Task
 from jobs.states import State
 
 LEAST_S, PERIODS = 60.0, 10  # late is who did not look for this long, and for so many periods of the beat
+COUNTED_S = 300.0  # the beat has free cards counted each minute: none for so long means that it, or the broker, is away
 
 Cause = Literal["", "silent", "failing", "running"]
+# Passes are made without the beat and the broker too, by whom nobody asks: pacemaker.py. All else is not.
+BEAT_LATE = _t(
+    "Passes are made, but nothing else that is due by the minute or the hour: estimates, the course of free cards, "
+    "clean-ups. Operators: see whether the beat and Valkey run, and look at the log of the worker."
+)
 ADVICE = {
     "silent": _t(
         "No pass begins. Operators: see whether the worker, the beat and Valkey run, and look at their logs."
@@ -37,6 +45,7 @@ class Pulse:
     took_ms: float | None  # how long it took
     late: bool
     cause: Cause = ""  # of being late
+    beat_late: bool = False  # what the beat asks for by the minute is not done
 
     @property
     def message(self) -> str:
@@ -64,7 +73,9 @@ class Pulse:
     @property
     def advice(self) -> str:
         """Return where an operator should look; blank where all is well."""
-        return str(ADVICE[self.cause]) if self.cause else ""
+        if self.cause:
+            return str(ADVICE[self.cause])
+        return str(BEAT_LATE) if self.beat_late else ""
 
 
 def late_after_s() -> float:
@@ -73,11 +84,12 @@ def late_after_s() -> float:
 
 
 def look() -> Pulse:
-    """Return what the lease of the pass says; one query, two where no pass ever ended.
+    """Return what the lease of the pass and the last count of free cards say; one query, two where no pass ever ended.
 
     The database's clock wrote its times, so that clock says how long ago they are, not the one of whoever asks.
     """
-    lease = PassLease.objects.filter(pk=1).annotate(now=Now()).first()
+    counts = FreeCardSample.objects.order_by("-at").values("at")[:1]
+    lease = PassLease.objects.filter(pk=1).annotate(now=Now(), counted_at=Subquery(counts)).first()
     now = lease.now if lease else timezone.now()
     ended = lease.finished_at if lease else None
     age_s = max(0.0, (now - ended).total_seconds()) if ended else None
@@ -88,7 +100,13 @@ def look() -> Pulse:
         took_ms=lease.took_ms if lease and ended else None,
         late=late,
         cause=_cause(lease, now) if late else "",
+        beat_late=_is_beat_late(lease.counted_at if lease else None, now),
     )
+
+
+def _is_beat_late(counted_at: datetime | None, now: datetime) -> bool:
+    """Say whether free cards were counted, but not for long; where there never was a card there is nothing to count."""
+    return counted_at is not None and now - counted_at > timedelta(seconds=COUNTED_S)
 
 
 def _somebody_waits(now: datetime) -> bool:

@@ -108,7 +108,9 @@ def _shared(task: Startable, attempt_id: int, start: Start, where: Places) -> di
         "storage": f"business-{task.business_id}",
         "task_dir": f"task-{task.pk}",
         "master_port": FIRST_PORT + attempt_id % PORTS,
-        "wait_for_go": len(start.numbers) > 1,  # alone there is nobody to wait for
+        # Alone there is nobody to wait for; the launcher of an MPIJob waits for the workers itself.
+        "wait_for_go": len(start.numbers) > 1 and "mpijob" not in document,
+        **({"mpijob": document["mpijob"]} if "mpijob" in document else {}),
         "container": _container(document),
         "limits": _limits(document),
         "hosts": [

@@ -8,18 +8,21 @@ from django.contrib.auth.models import User
 from django.db import transaction
 
 from cluster import hints
-from cluster.models import Host
+from cluster.models import GpuType, Host, Region
 from jobs import host_acts
 from jobs.models import Policy
 from jobs.simulation.what_if import Change, QuotaChange
 from quotas import audit
-from quotas.models import Quota
+from quotas.models import Business, Quota
 
 Base = dict[str, dict[str, Any]]  # of quotas, policy and hosts: a key for each thing, and what it is now
 
 
 class Changed(Exception):
-    """What a change was tried against is not as it was any more; `what` names it: (kind, key, then, now)."""
+    """What a change was tried against is not as it was any more; `what` names it: (kind, key, then, now).
+
+    Kind "gone" is a quota whose business, type or region was deleted.
+    """
 
     def __init__(self, what: list[tuple[str, str, Any, Any]]) -> None:
         """Keep what differs."""
@@ -83,6 +86,25 @@ def differences(then: Base, now: Base) -> list[tuple[str, str, Any, Any]]:
     ]
 
 
+def _gone(change: Change) -> list[tuple[str, str, Any, Any]]:
+    """Return the quotas that can be written no more; what the others need is kept from being deleted meanwhile."""
+    there = {
+        model: set(rows.order_by("pk").select_for_update().values_list("pk", flat=True))
+        for model, rows in (
+            (Business, Business.objects.filter(pk__in=[row.business for row in change.quotas])),
+            (GpuType, GpuType.objects.filter(pk__in=[row.gpu_type for row in change.quotas])),
+            (Region, Region.objects.filter(pk__in=[row.region for row in change.quotas if row.region])),
+        )
+    }
+    return [
+        ("gone", quota_key(row), None, None)
+        for row in change.quotas
+        if row.business not in there[Business]
+        or row.gpu_type not in there[GpuType]
+        or (row.region is not None and row.region not in there[Region])
+    ]
+
+
 def apply(change: Change, base: Base, user: User, reason: str) -> Applied:
     """Write the change as the admin would, with who and why; all of it or nothing.
 
@@ -90,7 +112,7 @@ def apply(change: Change, base: Base, user: User, reason: str) -> Applied:
     be moved so.
     """
     with transaction.atomic():
-        if what := differences(base, base_of(change, lock=True)):
+        if what := _gone(change) or differences(base, base_of(change, lock=True)):
             raise Changed(what)
         for row in change.quotas:
             _write_quota(row, user, reason)

@@ -83,7 +83,7 @@ def audit(request: PortalRequest) -> HttpResponse:
     oversee(request)
     form = Search(request.GET)
     found = list(_found(form)[: PAGE + 1]) if form.is_valid() else []
-    kept = {name: value for name, value in request.GET.items() if name in form.fields and value}
+    kept = _asked(request, form)
     context = {
         "form": form,
         "lines": [_line(entry) for entry in found[:PAGE]],
@@ -102,8 +102,13 @@ def export(request: PortalRequest) -> HttpResponseBase:
     if not form.is_valid():  # a file with more than was asked for would not show it
         faults = [f"{name}: {fault}" for name, listed in form.errors.items() for fault in listed]
         return HttpResponse("\n".join(faults), status=400, content_type="text/plain; charset=utf-8")
-    entries.note("audit.exported", by=request.user, name="", filters=request.GET.dict())
+    entries.note("audit.exported", by=request.user, name="", filters=_asked(request, form))
     return csv_lines.file("audit", _parts(form))
+
+
+def _asked(request: PortalRequest, form: Search) -> dict[str, str]:
+    """Return what the address asks for: what it says besides was checked by nothing."""
+    return {name: value for name, value in request.GET.dict().items() if name in form.fields and value}
 
 
 def _found(form: Search) -> Any:

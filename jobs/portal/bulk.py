@@ -25,6 +25,8 @@ from jobs.portal.doors import PortalRequest, page
 from jobs.portal.rows import Status, status
 from jobs.states import State
 
+NO_CHOICE = _("No task is chosen: tick some first, or choose all that match.")
+NO_MATCH = _("No task matches any more, so nothing was done.")
 WORDS: dict[str, Promise] = {
     "stop": _("Stop"),
     "hold": _("Hold"),
@@ -81,7 +83,7 @@ def bulk(request: PortalRequest) -> HttpResponse:
         return redirect(back)
     chosen = _all(filters, verb) if everything else _selected(request)
     if not chosen.seen and chosen.reached is None:
-        messages.warning(request, _t("No task is chosen: tick some first, or choose all that match."))
+        messages.warning(request, NO_MATCH if everything else NO_CHOICE)
         return redirect(back)
     return render(request, "bulk.html", _question(request, verb, chosen) | {"query": query, "back": back})
 

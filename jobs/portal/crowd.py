@@ -124,11 +124,12 @@ class Tiles:
 
     async def fragment(self, language: str, kind: Kind) -> bytes:
         """Return the fragment for a kind of reader, as of a moment after the last change; raises django.db.Error."""
-        if self._free is None or self._is_old():
-            self._renew()
+        free = self._free
+        if free is None or self._is_old():
+            free = self._renew()
         made = self._fragments.get((language, kind))
         if made is None:
-            filling = self._fill(language, kind, self._free)
+            filling = self._fill(language, kind, free)
             made = self._fragments[language, kind] = asyncio.create_task(filling)
         try:
             return await asyncio.shield(made)  # whoever hangs up breaks nothing off for the others
@@ -142,12 +143,13 @@ class Tiles:
             return False  # it is read only then, and so it holds what is known by now
         return hub.heard(TOPIC, self._mark) or now > self._made_at + OLD_S
 
-    def _renew(self) -> None:
-        """Begin a new version, soon after the last one at the earliest."""
+    def _renew(self) -> "asyncio.Task[list[FreeCards]]":
+        """Begin a new version, soon after the last one at the earliest; return the cards that it is made of."""
         self._frames, self._fragments = {}, {}
         now = asyncio.get_running_loop().time()
         self._made_at = max(now, self._made_at + CALM_S)
         self._free = asyncio.create_task(self._load(self._made_at - now))
+        return self._free
 
     async def _load(self, wait_s: float) -> list[FreeCards]:
         await asyncio.sleep(wait_s)

@@ -22,6 +22,7 @@ TEXTS = (
 )
 OBJECTS = ("model_params", "dataset_params")  # typed as JSON
 NUMBERS = ("host_num", "host_gpu_num", "time_limit", "checkpoint_interval", "retry_limit")
+MOST_DIGITS = 100  # nobody means a number that is longer, and reading one takes its time
 PRIORITIES = ("low", "medium", "high")
 CLASSES: dict[str, bool | str] = {"false": False, "true": True, "auto": "auto"}
 KEPT: dict[str, Any] = {"secret": True}  # a secret without its value: that of the copied task is meant
@@ -207,7 +208,8 @@ def _class_of(value: object) -> str | None:
 def _as_number(text: str) -> int | str:
     """Return the number that was typed, or the text itself for the document to refuse."""
     text = text.strip()
-    return int(text) if text.isascii() and text.removeprefix("-").isdigit() and len(text) < 19 else text
+    is_number = text.isascii() and text.removeprefix("-").isdigit() and len(text) < MOST_DIGITS
+    return int(text) if is_number else text
 
 
 def _as_moment(text: str) -> str:

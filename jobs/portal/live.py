@@ -20,16 +20,16 @@ from quotas.access import AnyUser
 OPEN_TO_ALL = frozenset({"cards", "tasks"})  # they say that something changed, not what
 MOST_TOPICS = 20
 BEAT_S = 20.0  # an empty message this often lets the page tell a quiet socket from a dead one
-DEAF_S = 5.0  # so often everything is to be looked at while no news come in: a socket keeps its page from polling
+# So often everything is to be looked at while no news come in: a socket keeps its page from polling.
+DEAF_S = 5.0
 CALM_S = 0.2  # a storm of changes is told in so many pieces at most
 # That pages wait at most, by how many hear the same: what a server needs for one of them. Free cards come by the
 # short way of crowd.py.
 SPREAD_MS_EACH = {"cards": 0.4}
 SPREAD_MS_ELSE = 20.0
 SPREAD_MS_MOST = 20_000
-RECHECK_S = (
-    60.0  # who may no longer see a topic is told nothing more after this, also where the word of it was lost
-)
+# Who may not see a topic any more is told nothing after this, also where the word of it was lost.
+RECHECK_S = 60.0
 
 
 class Live(AsyncWebsocketConsumer):
@@ -119,8 +119,12 @@ def _spread_ms(topic: str) -> float:
 
 
 def _kind_now(user: AnyUser, topics: list[str], session_key: str | None) -> Kind | None:
-    """Ask anew: the user of a socket is as he was when it was opened, also when he was put out or logged out since."""
-    current = User.objects.select_related(access.ROLE).filter(pk=user.pk or 0).first()
+    """Ask anew: the user of a socket is as he was when it was opened, also when he was put out or logged out since.
+
+    A new password ends what was opened with the old one, as it ends sessions; the page then opens a socket anew.
+    """
+    same = User.objects.filter(pk=user.pk or 0, password=getattr(user, "password", ""))
+    current = same.select_related(access.ROLE).first()
     if current is None or (session_key is not None and not presence.is_in(session_key)):
         return None
     return free_cards.kind_of(current) if may_listen(current, topics) else None

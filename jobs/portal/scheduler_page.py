@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from django.http import HttpResponse
 from django.shortcuts import render
 from django.utils import timezone
+from django.views.decorators.http import require_safe
 
 from jobs.engine import pass_log, pulse
 from jobs.portal import queue_figures
@@ -39,6 +40,13 @@ def scheduler_page(request: PortalRequest) -> HttpResponse:
     }
     part = "#figures" if wants_fragment(request) else ""
     return render(request, f"scheduler.html{part}", context)
+
+
+@page
+@require_safe
+def banner(request: PortalRequest) -> HttpResponse:
+    """Return what says that it is late, empty where all is well: each page asks for it once a minute."""
+    return render(request, "includes/pulse.html")
 
 
 def _day() -> Day:

@@ -9,6 +9,7 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy as _t
 from django.utils.translation import ngettext
 
+from cluster.host_states import State, target
 from cluster.models import GpuType, Host, Region
 from jobs.engine import snapshot
 from jobs.policy_fields import DEFAULTS, policy_field
@@ -186,9 +187,12 @@ class WhatIfForm(forms.Form):
         """Return the hosts whose names were typed."""
         given = (self.cleaned_data.get(field) or "").replace("，", ",").split(",")
         names = list(dict.fromkeys(name.strip() for name in given if name.strip()))
-        found = dict(
-            Host.objects.filter(name__in=names).exclude(state=Host.State.REMOVED).values_list("name", "pk")
-        )
+        hosts = Host.objects.filter(name__in=names).exclude(state=Host.State.REMOVED)
+        found = {host.name: host.pk for host in hosts}
+        for host in hosts:
+            if target(State(host.state), field) is None:  # it could be tried, and never made
+                words = {"host": host.name, "state": host.get_state_display()}
+                self.add_error(field, _("%(host)s is %(state)s already.") % words)
         if unknown := [name for name in names if name not in found]:
             said = ngettext("There is no host %(names)s.", "There are no hosts %(names)s.", len(unknown))
             self.add_error(field, said % {"names": ", ".join(unknown[:NAMED])})

@@ -101,6 +101,10 @@ def what_changed(what: Iterable[tuple[str, str, Any, Any]], change: Change, name
     quotas = {quota_key(row): names.quota(row.business, row.gpu_type, row.region) for row in change.quotas}
     found = []
     for kind, key, then, now in what:
+        if kind == "gone":
+            words = {"what": quotas.get(key, key)}
+            found.append(_("%(what)s: the business, GPU type or region is not there any more.") % words)
+            continue
         if kind == "quotas":
             name, was, is_now = quotas.get(key, key), _cards(then), _cards(now)
         elif kind == "policy":

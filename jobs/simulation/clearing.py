@@ -18,9 +18,8 @@ class Leaver:
 
     task: int
     cards: int  # on the host
-    back: Estimate | None = (
-        None  # when it runs again; None: it is not queued, or it was not looked far enough
-    )
+    # When it runs again; None: it is not queued, or it was not looked far enough.
+    back: Estimate | None = None
     where: Mapping[int, int] = field(default_factory=dict)  # host → cards, of that start
 
 
@@ -54,10 +53,8 @@ def clear(
     enough: Callable[[], bool] = lambda: False,
 ) -> Effect:
     """Return what happens if the host goes into `state`; `enough` ends the look at when evicted tasks are back."""
-    changed = replace(
-        snapshot,
-        hosts=tuple(replace(row, state=state) if row.host == host else row for row in snapshot.hosts),
-    )
+    hosts = tuple(replace(row, state=state) if row.host == host else row for row in snapshot.hosts)
+    changed = replace(snapshot, hosts=hosts)
     before, after = decide(snapshot, policy), decide(changed, policy)
     here = {task.id: task for task in snapshot.running if task.hosts.get(host)}
     leaving = {evict.task for evict in after.evictions} & here.keys()

@@ -93,11 +93,6 @@ def forecast(
     return found
 
 
-def lines_of(snapshot: Snapshot, policy: Policy) -> dict[Line, list[int]]:
-    """Return the waiting tasks of each line in the order in which a pass over the snapshot would try them."""
-    return in_line(work_on(replace(snapshot, hosts=()), policy))  # cards make no difference to who is first
-
-
 def in_line(work: Work) -> dict[Line, list[int]]:
     """Return the tasks of each line in the order in which a pass over this state would try them."""
     queue = work.queue

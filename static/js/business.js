@@ -6,9 +6,8 @@
   if (!place || !rows.length) return;
 
   const HEIGHT = 200;
-  const FONT = "11px system-ui, sans-serif";
   const number = new Intl.NumberFormat(document.documentElement.lang, { maximumFractionDigits: 1 });
-  const colour = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
+  const fine = new Intl.NumberFormat(document.documentElement.lang, { maximumFractionDigits: 3 }); // of a first hour, too
   const days = rows.map((row) => row.dataset.day);
   const high = rows.map((row) => Number(row.dataset.high));
   const both = rows.map((row, at) => Number(row.dataset.elastic) + high[at]);
@@ -24,8 +23,7 @@
 
   // The page's colours are read anew for each theme.
   function options() {
-    const { color: ink, borderTopColor: grid } = getComputedStyle(place.closest(".card"));
-    const axis = { stroke: ink, grid: { stroke: grid, width: 1 }, ticks: { stroke: grid, width: 1 }, font: FONT };
+    const axis = Drawing.axis(place.closest(".card"));
     const bars = (fill) => ({ fill, stroke: fill, width: 0, points: { show: false }, paths: uPlot.paths.bars({ size: [0.7, 60] }) });
     return {
       width: place.clientWidth,
@@ -37,9 +35,9 @@
       },
       axes: [
         { ...axis, space: 60, incrs: [1, 2, 7, 14, 30].map((count) => count * 86400), values: (_plot, ticks) => ticks.map((tick) => new Date(tick * 1000).toISOString().slice(5, 10)) },
-        { ...axis, size: 64, values: (_plot, ticks) => ticks.map((tick) => number.format(tick)) },
+        { ...axis, size: 64, values: (_plot, ticks) => ticks.map((tick) => fine.format(tick)) },
       ],
-      series: [{}, bars(colour("--taiji-elastic")), bars(colour("--taiji-high"))],
+      series: [{}, bars(Drawing.colour("--taiji-elastic")), bars(Drawing.colour("--taiji-high"))],
       legend: { show: false },
       cursor: { drag: { x: false, y: false }, points: { show: false } },
       hooks: { setCursor: [(one) => say(one.cursor.idx)] },
@@ -53,7 +51,7 @@
 
   place.hidden = false;
   draw();
-  new MutationObserver(draw).observe(document.documentElement, { attributeFilter: ["data-bs-theme"] });
+  Drawing.onTheme(draw);
   new ResizeObserver(() => {
     if (place.clientWidth !== plot.width) plot.setSize({ width: place.clientWidth, height: HEIGHT });
   }).observe(place);

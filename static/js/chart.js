@@ -8,7 +8,6 @@
 
   const PERIOD_MS = 60000; // figures come by the minute
   const HEIGHT = 140;
-  const FONT = "11px system-ui, sans-serif";
   const GIB = 1024; // MiB
 
   let member = null;
@@ -17,9 +16,8 @@
 
   const number = new Intl.NumberFormat(document.documentElement.lang, { maximumFractionDigits: 1 });
   const fill = (sentence, ...values) => sentence.replace(/\{(\d)\}/g, (_all, place) => values[place]);
-  const colour = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
   const dates = { timeZone: words.zone, hourCycle: "h23", hour: "2-digit", minute: "2-digit" };
-  const clock = new Intl.DateTimeFormat("en-GB", dates);
+  const clock = Drawing.clock(words.zone);
   const calendar = new Intl.DateTimeFormat("sv-SE", { ...dates, month: "2-digit", day: "2-digit" });
   const DAY_S = 86400;
   const known = (value) => (value === null || value === undefined ? "–" : number.format(value));
@@ -36,18 +34,16 @@
 
   // The page's colours are read anew for each theme.
   function options(card, width) {
-    const { color: ink, borderTopColor: grid } = getComputedStyle(section);
-    const axis = { stroke: ink, grid: { stroke: grid, width: 1 }, ticks: { stroke: grid, width: 1 }, font: FONT };
+    const axis = Drawing.axis(section);
     const long = card.at[card.at.length - 1] - card.at[0] > DAY_S;
     const times = (_plot, ticks) => ticks.map((tick) => (long ? calendar : clock).format(tick * 1000));
-    const line = (stroke) => ({ stroke, width: 1.5, spanGaps: false, points: { show: false } });
     return {
       width,
       height: HEIGHT,
       tzDate: (seconds) => uPlot.tzDate(new Date(seconds * 1000), words.zone),
       scales: { y: { range: [0, 100] } },
       axes: [{ ...axis, values: times, space: long ? 90 : 50 }, { ...axis, size: 54, values: (_plot, ticks) => ticks.map((tick) => `${tick}%`) }],
-      series: [{}, line(colour("--taiji-use")), line(colour("--taiji-memory"))],
+      series: [{}, Drawing.line(Drawing.colour("--taiji-use")), Drawing.line(Drawing.colour("--taiji-memory"))],
       legend: { show: false },
       cursor: { drag: { x: false, y: false } },
     };
@@ -127,9 +123,7 @@
   setInterval(() => {
     if (document.getElementById("live").hasAttribute("hx-get")) read();
   }, PERIOD_MS);
-  new MutationObserver(() => drawAll(charts.map((chart) => chart.card))).observe(document.documentElement, {
-    attributeFilter: ["data-bs-theme"],
-  });
+  Drawing.onTheme(() => drawAll(charts.map((chart) => chart.card)));
   let width = 0;
   new ResizeObserver(() => {
     if (list.clientWidth === width) return;

@@ -2,13 +2,11 @@
 (() => {
   const PERIOD_MS = 60000; // figures come by the minute
   const HEIGHT = 120;
-  const FONT = "11px system-ui, sans-serif";
   const GIB = 1024; // MiB
   const drawn = new WeakMap(); // section → the figures it shows
 
   const number = new Intl.NumberFormat(document.documentElement.lang, { maximumFractionDigits: 1 });
   const fill = (sentence, ...values) => sentence.replace(/\{(\d)\}/g, (_all, place) => values[place]);
-  const colour = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
   const known = (value) => (value === null || value === undefined ? "–" : number.format(value));
   const newest = (card) => card.use.findLastIndex((value, place) => value !== null || card.memory[place] !== null);
 
@@ -23,12 +21,8 @@
   }
 
   function options(section, width) {
-    const { color: ink, borderTopColor: grid } = getComputedStyle(section);
-    const axis = { stroke: ink, grid: { stroke: grid, width: 1 }, ticks: { stroke: grid, width: 1 }, font: FONT };
-    const clock = new Intl.DateTimeFormat("en-GB", {
-      timeZone: section.dataset.zone, hourCycle: "h23", hour: "2-digit", minute: "2-digit",
-    });
-    const line = (stroke) => ({ stroke, width: 1.5, spanGaps: false, points: { show: false } });
+    const axis = Drawing.axis(section);
+    const clock = Drawing.clock(section.dataset.zone);
     return {
       width,
       height: HEIGHT,
@@ -38,7 +32,7 @@
         { ...axis, values: (_plot, ticks) => ticks.map((tick) => clock.format(tick * 1000)) },
         { ...axis, size: 54, values: (_plot, ticks) => ticks.map((tick) => `${tick}%`) },
       ],
-      series: [{}, line(colour("--taiji-use")), line(colour("--taiji-memory"))],
+      series: [{}, Drawing.line(Drawing.colour("--taiji-use")), Drawing.line(Drawing.colour("--taiji-memory"))],
       legend: { show: false },
       cursor: { show: false },
     };
@@ -90,7 +84,7 @@
   setInterval(() => {
     if (!document.hidden) sections().forEach(read);
   }, PERIOD_MS);
-  new MutationObserver(() => {
+  Drawing.onTheme(() => {
     for (const section of sections()) if (drawn.has(section)) drawAll(section, drawn.get(section));
-  }).observe(document.documentElement, { attributeFilter: ["data-bs-theme"] });
+  });
 })();

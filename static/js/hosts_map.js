@@ -18,7 +18,6 @@
   };
 
   const fill = (sentence, ...values) => sentence.replace(/\{(\d)\}/g, (_all, place) => values[place]);
-  const colour = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
   const states = Object.fromEntries([...map.querySelectorAll("[data-state]")].map((each) => [each.dataset.state, each.textContent]));
   const letters = Object.fromEntries(
     [...map.querySelectorAll(".map-sample")].map((each) => [each.dataset.letter, each.nextElementSibling.textContent]),
@@ -44,7 +43,7 @@
 
   function readPalette() {
     const names = [...Object.values(COLOURS), "--map-mark", "--map-edge", "--map-chosen"];
-    palette = Object.fromEntries(names.map((name) => [name, colour(name)]));
+    palette = Object.fromEntries(names.map((name) => [name, Drawing.colour(name)]));
   }
 
   function card(pen, letter, x, y, size) {
@@ -259,7 +258,7 @@
   samples();
   read();
   document.body.addEventListener("taiji:cards", again);
-  new MutationObserver(repaint).observe(document.documentElement, { attributeFilter: ["data-bs-theme"] });
+  Drawing.onTheme(repaint);
   let width = groups.clientWidth;
   new ResizeObserver(() => {
     if (groups.clientWidth === width) return;

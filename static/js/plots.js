@@ -4,11 +4,11 @@
 // head has a data-line is drawn in the colour of that number.
 (() => {
   const HEIGHT = 200;
-  const FONT = "11px system-ui, sans-serif";
+  const MINUTE = 60;
+  const STEPS = [1, 5, 15, 30, 60, 120, 360, 720, 1440, 2880, 7200, 14400].map((minutes) => minutes * MINUTE);
   const COLOURS = { 1: "--taiji-use", 2: "--taiji-memory", 3: "--tblr-secondary" };
   const plots = new Map(); // figure → its plot
 
-  const colour = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
   const numbers = new Intl.NumberFormat(document.documentElement.lang, { maximumFractionDigits: 1 });
 
   function value(cell) {
@@ -32,19 +32,18 @@
 
   function times(figure) {
     if ("elapsed" in figure.dataset) return (_plot, ticks) => ticks.map(elapsed);
-    const clock = new Intl.DateTimeFormat("en-GB", {
-      timeZone: figure.dataset.zone, hourCycle: "h23", hour: "2-digit", minute: "2-digit",
-    });
+    const clock = Drawing.clock(figure.dataset.zone);
     return (_plot, ticks) => ticks.map((tick) => clock.format(tick * 1000));
   }
 
   function series(kind, { head }, index, of) {
-    const stroke = colour(COLOURS[head.dataset.line]);
-    const line = { label: head.textContent.trim(), stroke, width: 1.5, spanGaps: false, points: { show: false } };
+    const stroke = Drawing.colour(COLOURS[head.dataset.line]);
+    const line = { ...Drawing.line(stroke), label: head.textContent.trim() };
     if (kind !== "bars") return "filled" in head.dataset ? { ...line, fill: `${stroke}66` } : line;
     // Bars of one place stand beside each other.
     const paths = uPlot.paths.bars({ size: [0.8 / of, 24], align: index * 2 < of - 1 ? -1 : 1 });
-    return { ...line, fill: stroke, paths: of === 1 ? uPlot.paths.bars({ size: [0.8, 24] }) : paths };
+    const points = { show: false };
+    return { ...line, points, fill: stroke, paths: of === 1 ? uPlot.paths.bars({ size: [0.8, 24] }) : paths };
   }
 
   // Half a bar more at either end.
@@ -58,8 +57,7 @@
   }
 
   function options(figure, columns, data, width) {
-    const { color: ink, borderTopColor: grid } = getComputedStyle(figure.closest(".card"));
-    const axis = { stroke: ink, grid: { stroke: grid, width: 1 }, ticks: { stroke: grid, width: 1 }, font: FONT };
+    const axis = Drawing.axis(figure.closest(".card"));
     const unit = figure.dataset.unit ? ` ${figure.dataset.unit}` : "";
     const values = (_plot, ticks) => ticks.map((tick) => `${numbers.format(tick)}${unit}`);
     return {
@@ -67,7 +65,7 @@
       height: HEIGHT,
       tzDate: (seconds) => uPlot.tzDate(new Date(seconds * 1000), figure.dataset.zone || "UTC"),
       scales: { x: { time: !("elapsed" in figure.dataset), range: ends(figure, data) }, y: { range: (_plot, _low, most) => [0, top(figure, most)] } },
-      axes: [{ ...axis, values: times(figure), space: 60 }, { ...axis, size: 66, values }],
+      axes: [{ ...axis, values: times(figure), space: 60, ...("elapsed" in figure.dataset ? { incrs: STEPS } : {}) }, { ...axis, size: 66, values }],
       series: [{}, ...columns.map((column, index) => series(figure.dataset.kind, column, index, columns.length))],
       legend: { show: false },
       cursor: { show: false },
@@ -92,7 +90,7 @@
       if (!figure.querySelector(".plot-canvas").children.length) draw(figure);
     }
   });
-  new MutationObserver(drawAll).observe(document.documentElement, { attributeFilter: ["data-bs-theme"] });
+  Drawing.onTheme(drawAll);
   let width = document.body.clientWidth;
   new ResizeObserver(() => {
     if (document.body.clientWidth === width) return;

@@ -80,6 +80,7 @@ TABLE: dict[str, dict[str, str]] = {
     "hosts/<int:pk>/charts/": {"get": "ahhhhhii"},
     "hosts/map/": {"get": "aiiiiiii"},
     "i18n/setlang/": {"get": "iiiiiiii"},
+    "kubernetes/admission/mpijobs/": {"post": "iiiiiiii"},
     "login/": {"get": "iiiiiiii", "post": "iiiiiiii"},
     "login/provider/": {"get": "hhhhhhhh"},
     "login/provider/back/": {"get": "hhhhhhhh"},

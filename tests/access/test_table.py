@@ -12,12 +12,8 @@ from tests.world import World
 
 ADMIN = "admin/"
 OWN = ("account/", "login/", "logout/", "api/v1/views/", "tasks/views/", "i18n/")  # what is an auditor's own
-NOT_WATCHED = {
-    "ownedsession",
-    "session",
-    "auditentry",
-    "logintries",
-}  # how he comes in, and what is written of it
+# How he comes in, and what is written of it.
+NOT_WATCHED = {"ownedsession", "session", "auditentry", "logintries"}
 
 
 def test_every_address_has_a_row_and_every_row_an_address() -> None:

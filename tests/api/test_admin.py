@@ -13,6 +13,7 @@ from pytest_django import Settings
 from cluster.models import Card, GpuType, Host, Instance, Region
 from jobs.materials import Code, Dataset, Upload
 from jobs.models import Attempt, Policy, Task, Template
+from quotas.audit import AuditEntry
 from quotas.models import ApiToken, Business, Quota
 from tests.api.conftest import Caller, doc, run
 from tests.world import World
@@ -85,6 +86,9 @@ def test_operators_remove_known_code_and_data_that_no_task_needs(
     page = root.post(_url(model, "changelist"), form, follow=True).content.decode()
     assert "Removed: 1." in page
     assert not model.objects.exists()
+    entry = AuditEntry.objects.get()
+    assert (entry.actor, entry.deed) == ("root", f"{model._meta.model_name}.removed")
+    assert entry.target_id == str(form["_selected_action"][0])
 
 
 def test_code_shows_where_it_lies_and_that_it_has_a_secret(root: Client) -> None:

@@ -67,6 +67,9 @@ def test_a_session_reads_freely_but_needs_the_csrf_token_to_write(ann: Caller) -
     assert client.get("/api/v1/tasks/").status_code == 200
     response = _post(client, "/api/v1/tasks/", doc())
     assert (response.status_code, errors(response)) == (403, {"": "permission_denied"})
+    assert "X-CSRFToken" in response.json()["errors"][0]["message"]
+    chinese = _post(client, "/api/v1/tasks/", doc(), **{"Accept-Language": "zh-hans"}).json()
+    assert chinese["errors"][0]["message"].startswith("要写入的页面请在请求头 X-CSRFToken")
     assert not Task.objects.exists()
 
 

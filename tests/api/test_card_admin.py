@@ -6,6 +6,7 @@ from django.test import Client
 from django.urls import reverse
 
 from cluster.models import Card, Host, HostEvent
+from quotas.audit import AuditEntry
 from tests.api.conftest import Caller
 from tests.world import World
 
@@ -45,6 +46,9 @@ def test_an_operator_takes_a_fault_for_cured_and_that_is_noted(world: World, car
     assert Host.objects.get(name="h1").cleared_faults == ["f1"]
     event = HostEvent.objects.get(code="card_cleared")
     assert (event.host.name, event.actor, event.args["cards"]) == ("h1", world.user("olga"), "3")
+    assert list(AuditEntry.objects.values_list("deed", "actor", "target_id")) == [
+        ("card.changed", "olga", str(card.pk))
+    ]
 
 
 def test_who_may_only_look_at_cards_may_not(world: World, card: Card) -> None:

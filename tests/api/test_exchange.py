@@ -7,6 +7,7 @@ import pytest
 from django.core.files.uploadedfile import SimpleUploadedFile
 from django.test import Client
 
+from quotas.audit import AuditEntry
 from quotas.models import Business, Member, Quota
 from tests.api.test_kept_admin import address, root, text
 from tests.world import World
@@ -18,9 +19,10 @@ def lines(*rows: str) -> str:
     return "".join(f"{row}\r\n" for row in rows)
 
 
-def offer(browser: Client, model: Any, table: str, reason: str = "the plan of spring") -> Any:
+def offer(browser: Client, model: Any, table: str | bytes, reason: str = "the plan of spring") -> Any:
     """Hand a table in, and return what is said of it."""
-    file = SimpleUploadedFile("table.csv", table.encode(), "text/csv")
+    written = table.encode() if isinstance(table, str) else table
+    file = SimpleUploadedFile("table.csv", written, "text/csv")
     form = {"import_file": file, "format": "0", "resource": "0", "reason": reason}
     return browser.post(address(model, "import"), form)
 
@@ -77,6 +79,13 @@ def test_a_table_of_quotas_shows_what_it_changes_before_it_does(world: World, ro
     assert written(root, Quota) == table.replace("p40", "P40")
     record = Quota.objects.get(business__flag="ads").history.first()
     assert (record.history_change_reason, record.history_user.username) == ("the plan of spring", "root")
+    written_down = AuditEntry.objects.order_by("deed").values_list(
+        "deed", "actor", "target_id", "args__reason"
+    )
+    assert list(written_down) == [
+        ("quota.added", "root", str(Quota.objects.get(business__flag="speech").pk), "the plan of spring"),
+        ("quota.changed", "root", str(Quota.objects.get(business__flag="ads").pk), "the plan of spring"),
+    ]
 
 
 @pytest.mark.parametrize(
@@ -87,6 +96,12 @@ def test_a_table_of_quotas_shows_what_it_changes_before_it_does(world: World, ro
         (Quota, lines("business,gpu_type,region,cards", "ads,P40,,-8"), "greater than or equal to 0"),
         (Quota, lines("business,gpu_type,region,cards", "ads,P40,,x"), "cards"),
         (Quota, lines("business,region,cards", "ads,,8"), "gpu_type"),
+        (Quota, lines("business;gpu_type;region;cards", "ads;P40;;8"), "with commas between them"),
+        (Quota, lines("business,gpu_type,region,cards", "广告,P40,,8").encode("gbk"), "CSV UTF-8"),
+        (Quota, lines("business,gpu_type,region,cards", "ads,P40,,1.5"), "1.5 is no whole number"),
+        (Quota, lines("business,gpu_type,region,cards", "ads,P40,,1e2"), "1e2 is no whole number"),
+        (Quota, lines("business,gpu_type,region,cards", "ads,P40,,8", "ads,P40,,9"), "in row 1 already"),
+        (Quota, lines("business,gpu_type,region,cards,cards", "ads,P40,,8,9"), "cards are there twice"),
         (Business, lines("flag,name", "a/b,"), "No slashes"),
         (Business, lines("flag,default_gpu_types", 'ads,"P40, H1"'), "no such GPU type: H1"),
         (Member, lines("business,user,role", "ads,ghost,member"), "no user called ghost"),
@@ -94,13 +109,38 @@ def test_a_table_of_quotas_shows_what_it_changes_before_it_does(world: World, ro
     ],
 )
 def test_a_table_with_a_fault_says_it_and_changes_nothing(
-    root: Client, model: Any, table: str, said: str
+    root: Client, model: Any, table: str | bytes, said: str
 ) -> None:
     before = list(model.objects.values())
     offered = offer(root, model, table)
     assert said in text(offered)
+    assert "Traceback" not in text(offered)
     assert "confirm_form" not in offered.context
     assert list(model.objects.values()) == before
+
+
+def test_a_table_that_a_spreadsheet_marked_as_utf_8_is_read(root: Client) -> None:
+    table = lines("business,gpu_type,region,cards", "ads,P40,,8").encode("utf-8-sig")
+    assert "<del>16</del> <ins>8</ins>" in preview(offer(root, Quota, table))
+
+
+def test_a_table_that_is_confirmed_twice_is_read_in_once(root: Client) -> None:
+    offered = offer(root, Quota, lines("business,gpu_type,region,cards", "ads,P40,,8"))
+    confirm(root, Quota, offered)
+    again = root.get(confirm(root, Quota, offered).url)
+    assert "read in already" in text(again)
+    assert Quota.objects.get().history.count() == 2
+
+
+def test_a_table_whose_business_went_after_the_look_says_that_nothing_was_read_in(
+    world: World, root: Client
+) -> None:
+    world.business("speech")
+    rows = lines("business,gpu_type,region,cards", "ads,P40,,8", "speech,P40,,4")
+    offered = offer(root, Quota, rows)
+    Business.objects.get(flag="speech").delete()
+    assert "Nothing was read in" in text(root.get(confirm(root, Quota, offered).url))
+    assert Quota.objects.get().cards == 16
 
 
 def test_a_table_without_a_reason_is_not_looked_at(root: Client) -> None:

@@ -12,6 +12,7 @@ from cluster import host_events, host_moves
 from cluster.fencing import QUIET_S
 from cluster.host_states import State
 from cluster.models import Host, HostEvent
+from quotas.audit import AuditEntry
 from tests.api.conftest import Caller, errors
 from tests.world import World
 
@@ -207,6 +208,7 @@ def test_another_machine_is_let_in_by_an_operator_and_noted(browser: Client, h1:
     browser.post(url, {"action": "accept_machine", "_selected_action": [h1.pk]})
     assert set(Host.objects.values_list("name", "machine", "seat")) == {("h1", "", ""), ("h2", "m1", "s1")}
     assert list(HostEvent.objects.values_list("code", "actor__username")) == [("machine_accepted", "root")]
+    assert list(AuditEntry.objects.values_list("deed", "actor", "target")) == [("host.changed", "root", "h1")]
 
 
 def test_no_other_machine_is_let_in_while_the_agent_of_the_host_is_heard(browser: Client, h1: Host) -> None:

@@ -65,8 +65,12 @@ def test_a_quota_is_changed_with_a_reason_that_stays_with_who_and_what(world: Wo
     assert "root" in page
 
 
-def test_a_form_that_changes_nothing_needs_no_reason(root: Client) -> None:
-    assert change(root, Quota.objects.get()).status_code == 302
+def test_a_form_that_changes_nothing_needs_no_reason_and_keeps_none(root: Client) -> None:
+    quota = Quota.objects.get()
+    before = quota.history.count()
+    assert change(root, quota).status_code == 302
+    assert change(root, quota, reason="for no change").status_code == 302
+    assert quota.history.count() == before
 
 
 def test_quotas_on_the_page_of_a_business_need_their_reason_too(world: World, root: Client) -> None:
@@ -98,10 +102,37 @@ def test_the_policy_shows_which_keys_changed(root: Client) -> None:
     assert "as agreed on Monday" in shown
 
 
+def shown(root: Client, page: str) -> dict[str, Any]:
+    """Return what the form of a page holds, as a browser would send it back."""
+    form = root.get(page).context["adminform"].form
+    return {name: "" if (value := form[name].value()) is None else value for name in form.fields}
+
+
+def test_two_operators_on_one_page_undo_nothing_of_each_other(root: Client) -> None:
+    Policy.objects.create(pk=1, values={})
+    page = address(Policy, "change", 1)
+    first = shown(root, page) | {"aging_s": "90", "reason": "as agreed on Monday"}
+    second = shown(root, page) | {"min_run_s": "100", "reason": "as agreed on Tuesday"}
+    assert root.post(page, first).status_code == 302
+    assert "somebody else" in text(root.post(page, second))
+    assert Policy.objects.get().values == {"aging_s": 90.0}
+    assert root.post(page, first).status_code == 302  # a second click
+
+
+def test_a_quota_that_was_changed_meanwhile_is_looked_at_again(root: Client) -> None:
+    quota = Quota.objects.get()
+    page = address(Quota, "change", quota.pk)
+    late = shown(root, page) | {"cards": 8, "reason": "the sale is over"}
+    change(root, quota, cards=32, reason="the sale begins")
+    said = text(root.post(page, late, headers={"accept-language": "zh-hans"}))
+    assert "刚刚被其他人改动" in said
+    assert Quota.objects.get().cards == 32
+
+
 def test_every_key_of_the_policy_has_a_name_and_says_what_it_means(root: Client) -> None:
     Policy.objects.create(pk=1)
     page = text(root.get(address(Policy, "change", 1), headers={"accept-language": "zh-hans"}))
-    assert "主机失联判定（秒） · lost_after_s" in page
+    assert "母机失联判定（秒） · lost_after_s" in page
     assert "留空：90" in page
     assert "fifo: 先到先得" in page
 
@@ -111,6 +142,7 @@ def test_a_quota_is_deleted_with_a_reason_and_its_history_stays(root: Client) ->
     page = address(Quota, "delete", quota.pk)
     assert 'name="reason"' in text(root.get(page))
     assert "Say why" in text(root.post(page, {"post": "yes", "reason": " "}, follow=True))
+    assert "at most 255" in text(root.post(page, {"post": "yes", "reason": "x" * 256}, follow=True))
     assert Quota.objects.exists()
     root.post(page, {"post": "yes", "reason": "the team is gone"})
     assert not Quota.objects.exists()

@@ -14,6 +14,7 @@ from django.utils import timezone
 
 from jobs import kept_answers, services
 from jobs.models import KeptAnswer, Task
+from quotas.models import ApiToken
 from tests.api.conftest import Caller, doc, errors
 from tests.world import World
 
@@ -45,6 +46,16 @@ def test_a_key_of_another_address_is_taken(ann: Caller) -> None:
     response = ann.post(f"tasks/{task}/stop/", Idempotency_Key="k1")
     assert (response.status_code, errors(response)) == (409, {"": "idempotency_key_reused"})
     assert Task.objects.get().state == "queued"
+
+
+def test_a_token_for_another_business_gets_no_answer_that_was_kept(ann: Caller, world: World) -> None:
+    world.user("ann", "speech")
+    business = world.business("speech")
+    secret = ApiToken.objects.issue(ann.user, "speech", business_id=business.pk)
+    assert ann.post("tasks/", doc(), Idempotency_Key="k1").status_code == 201
+    ann.token = secret
+    response = ann.post("tasks/", doc(), Idempotency_Key="k1")
+    assert (response.status_code, errors(response)) == (409, {"": "idempotency_key_reused"})
 
 
 def test_a_stop_that_is_repeated_is_no_conflict(ann: Caller) -> None:

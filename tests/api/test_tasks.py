@@ -337,3 +337,9 @@ def test_a_retry_is_a_new_task_linked_to_the_old(ann: Caller) -> None:
     new = Task.objects.get(pk=response.json()["id"])
     assert (new.origin_id, new.task_flag, new.state) == (old, "t", "queued")
     assert vault.unseal(new.secrets) == {"env.K": "hush"}
+
+
+def test_a_filter_by_a_name_that_is_none_is_refused_and_lists_no_tasks(ann: Caller) -> None:
+    response = ann.get("tasks/", buisness="ads", limit="5")
+    assert (response.status_code, errors(response)) == (400, {"buisness": "unknown"})
+    assert "known: q, state, class, business," in response.json()["errors"][0]["message"]

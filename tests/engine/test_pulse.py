@@ -7,6 +7,7 @@ from django.test import Client
 from django.utils import timezone, translation
 from pytest_django import Settings
 
+from cluster import samples
 from jobs.engine import lease, passes, pulse
 from jobs.models import PassLease
 from tests.world import World
@@ -125,6 +126,26 @@ def test_those_who_watch_are_told(world: World, client: Client) -> None:
     fence = lease.take("w", 0)
     assert fence is not None
     assert client.get("/healthz/").json()["pass_cause"] == "running"
+
+
+@pytest.mark.parametrize(("minutes", "late"), [(None, False), (4, False), (6, True)])
+def test_a_beat_that_is_away_is_told_although_passes_are_made(
+    world: World, client: Client, minutes: int | None, late: bool
+) -> None:
+    passes.run()
+    if minutes is not None:
+        world.host("h1")
+        samples.take(timezone.now() - timedelta(minutes=minutes), {})
+    found = pulse.look()
+    assert (found.late, found.beat_late, "beat and Valkey" in found.advice) == (False, late, late)
+    assert client.get("/healthz/").json()["beat_late"] == late
+    client.force_login(world.operator())
+    assert (
+        "see whether the beat and Valkey run" in client.get("/cluster/scheduler/").content.decode()
+    ) == late
+    assert (client.get("/api/v1/scheduler/").json()["advice"] != "") == late
+    with translation.override("zh-hans"):
+        assert ("请检查 beat 与 Valkey 是否在运行" in pulse.look().advice) == late
 
 
 def test_a_login_page_asks_nothing(client: Client, django_assert_num_queries: object) -> None:

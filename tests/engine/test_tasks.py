@@ -17,6 +17,7 @@ from tests.world import World
 
 # What the tasks beside the pass do, one of each.
 WORK = (
+    "jobs.brought.adopt",
     "jobs.engine.forecasts.run",
     "cluster.old_logs.remove",
     "cluster.card_metrics.remove_old",

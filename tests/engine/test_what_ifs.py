@@ -209,6 +209,23 @@ def test_where_the_base_changed_nothing_is_made_and_all_that_differs_is_named(wo
     assert question.applied_at is None
 
 
+def test_where_a_business_went_meanwhile_nothing_is_made(worked: World) -> None:
+    change = Change(
+        quotas=(
+            QuotaChange(
+                business=worked.business("gone").pk, gpu_type=worked.gpu_type().pk, region=None, cards=8
+            ),
+        )
+    )
+    question = answered(worked, change)
+    worked.business("gone").delete()
+    with pytest.raises(what_if_base.Changed) as refused:
+        what_ifs.apply(question, worked.operator(), "more work")
+    assert [kind for kind, *_ in refused.value.what] == ["gone"]
+    question.refresh_from_db()
+    assert question.applied_at is None
+
+
 def test_what_else_was_changed_meanwhile_does_not_matter(worked: World) -> None:
     question = answered(worked, Change(policy={"aging_s": 60.0}))
     Policy.objects.create(pk=1, values={"slice_s": 100})

@@ -25,9 +25,8 @@ from tests.world import World
 
 JSON = dict[str, Any]
 MARK = "taiji.io/test-node"
-ADDRESS = os.environ.get(
-    "TAIJI_KUBE_KUBELET_ADDRESS", "127.0.0.1"
-)  # how the API server reaches the played kubelets
+# How the API server reaches the played kubelets.
+ADDRESS = os.environ.get("TAIJI_KUBE_KUBELET_ADDRESS", "127.0.0.1")
 WITHIN_S = 20.0
 
 

@@ -7,11 +7,15 @@ import subprocess
 import sys
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import pytest
 import yaml
 from cryptography.fernet import Fernet
+from django.urls import resolve
 
+from cluster import mpijob_door
+from cluster.mpijob_review import BUSINESS
 from launch import programs
 from launch.places import Places
 from tests.kubernetes import client_models, schemas
@@ -246,3 +250,22 @@ def test_the_folder_that_the_documentation_shows_is_one_that_kustomize_builds(tm
     claims = [thing for thing in built if thing["kind"] == "PersistentVolumeClaim"]
     assert [claim["spec"]["storageClassName"] for claim in claims] == ["nfs", "nfs"]
     assert not [fault for thing in built for fault in client_models.faults(thing)]
+
+
+def test_the_part_for_mpijobs_is_added_to_the_whole_and_asked_about_nothing_else(tmp_path: Path) -> None:
+    where = os.path.relpath(FOLDER, tmp_path)
+    text = f"resources: [{where}/whole]\ncomponents: [{where}/mpijobs]\n"
+    (tmp_path / "kustomization.yaml").write_text(text)
+    built = list(yaml.safe_load_all(build(str(tmp_path))))
+    assert [fault for thing in built for fault in client_models.faults(thing)] == []
+    named = {(thing["kind"], thing["metadata"]["name"]): thing for thing in built}
+    controller = named["Deployment", "taiji-controller"]["spec"]["template"]["spec"]["containers"][0]
+    assert controller["args"][-1] == "--mpijobs"
+    (webhook,) = named["MutatingWebhookConfiguration", "taiji-mpijobs"]["webhooks"]
+    assert webhook["objectSelector"] == {"matchExpressions": [{"key": BUSINESS, "operator": "Exists"}]}
+    (spaces,) = webhook["namespaceSelector"]["matchExpressions"]
+    assert (spaces["operator"], "kube-system" in spaces["values"]) == ("NotIn", True)
+    assert [rule["resources"] for rule in webhook["rules"]] == [["mpijobs"]]
+    assert resolve(urlsplit(webhook["clientConfig"]["url"]).path).func is mpijob_door.review
+    account = "system:serviceaccount:taiji:taiji-controller"
+    assert webhook["matchConditions"][0]["expression"] == f"request.userInfo.username != '{account}'"

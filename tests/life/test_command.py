@@ -214,6 +214,16 @@ def test_a_preview_says_what_would_become_of_a_document(shell: Shell) -> None:
     assert Task.objects.count() == 0
 
 
+def test_a_preview_takes_the_document_with_a_folder_that_a_submission_takes(shell: Shell) -> None:
+    shell.house.host("h1")
+    (shell.home / "code").mkdir()
+    text = "{business_flag: ads, GPUName: P40, start_cmd: '', model_local_file_path: %s}"
+    starts = shell("preview", shell.document(text % "code"))
+    assert (starts.returncode, starts.stdout.splitlines()[0]) == (0, "starts now"), starts.stderr
+    gone = shell("preview", shell.document(text % "cod"))
+    assert (gone.returncode, gone.stderr) == (65, "taiji: model_local_file_path: cod is no folder\n")
+
+
 @pytest.mark.parametrize(
     ("text", "code", "words"),
     [

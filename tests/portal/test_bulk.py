@@ -231,6 +231,12 @@ def test_nothing_chosen_is_said(ann: Client) -> None:
     assert "tick some first" in ask(ann, "stop").content.decode()
 
 
+def test_that_nothing_matches_is_said_to_who_chose_all(ann: Client) -> None:
+    said = ask(ann, "stop", query="state=running", everything=True).content.decode()
+    assert "No task matches any more" in said
+    assert "tick some first" not in said
+
+
 @pytest.mark.parametrize("data", [{"verb": "odd"}, {}])
 def test_an_unknown_verb_is_not_found(data: dict[str, str], ann: Client) -> None:
     assert ann.post("/tasks/bulk/", data).status_code == 404

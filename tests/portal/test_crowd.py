@@ -1,5 +1,6 @@
 """The short way to the free cards: who is answered on it, with what, and until when."""
 
+import asyncio
 import re
 import time
 from collections.abc import Awaitable, Callable
@@ -9,13 +10,14 @@ from typing import Any
 import pytest
 from asgiref.sync import async_to_sync, sync_to_async
 from django.contrib.auth.models import User
+from django.db import OperationalError
 from django.test import Client
 
 from cluster import hints, hub
 from cluster.inventory import FreeCards
 from cluster.models import Host
 from jobs.portal import crowd, free_cards
-from quotas.models import Member
+from quotas.models import Member, Quota
 from tests.world import World
 
 LEFT = re.compile(r"(\d+) of (\d+) left")
@@ -197,6 +199,60 @@ def test_a_change_that_was_heard_is_shown_by_the_next_answer(ann: User) -> None:
             await sync_to_async(hints.publish)("cards")
             await listener.changed(3)
         assert "none is free now" in await short.get("s")
+
+    told(free_cards.kind_of(ann))(deed)
+
+
+@pytest.mark.django_db(transaction=True)
+def test_all_who_ask_while_the_database_is_away_are_left_to_django(
+    ann: User, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def away() -> list[FreeCards]:
+        raise OperationalError("the database is away")
+
+    async def deed(short: Short) -> None:
+        with monkeypatch.context() as broken:
+            broken.setattr(free_cards, "now", away)
+            both = [short.get("s", language=language) for language in ("en", "zh-hans")]
+            assert await asyncio.gather(*both) == [DJANGO] * 2
+        assert ">8<" in await short.get("s"), "it is back"
+
+    told(free_cards.kind_of(ann))(deed)
+
+
+def test_who_asks_while_others_are_just_told_that_the_database_is_away_is_told_so_too(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def away() -> list[FreeCards]:
+        raise OperationalError("the database is away")
+
+    async def go() -> None:
+        tiles, asked = crowd.Tiles(), list[asyncio.Task[bytes]]()
+
+        async def crowding() -> None:
+            while not any(one.done() for one in asked):  # in each turn of the loop somebody else
+                kind = free_cards.Kind(exact=False, businesses=((len(asked), "x"),))
+                asked.append(asyncio.create_task(tiles.fragment("en", kind)))
+                await asyncio.sleep(0)
+
+        await asyncio.gather(*(crowding() for _ in range(5)))
+        outcomes = await asyncio.gather(*asked, return_exceptions=True)
+        assert {type(outcome) for outcome in outcomes} == {OperationalError}
+
+    monkeypatch.setattr(free_cards, "now", away)
+    asyncio.run(go())
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_changed_quota_is_shown_by_the_next_answer(ann: User) -> None:
+    async def deed(short: Short) -> None:
+        assert LEFT.findall(await short.get("s")) == [("16", "16")]
+        async with hub.listen("cards") as listener:
+            quota = await Quota.objects.aget()
+            quota.cards = 24
+            await quota.asave()
+            await listener.changed(3)
+        assert LEFT.findall(await short.get("s")) == [("24", "24")]
 
     told(free_cards.kind_of(ann))(deed)
 

@@ -77,6 +77,13 @@ def test_a_time_comes_back_as_the_same_moment(moment: str) -> None:
     assert datetime.fromisoformat(found) == datetime.fromisoformat(moment)
 
 
+@pytest.mark.parametrize("typed", ["99999999999999999999", "-99999999999999999999"])
+def test_a_number_that_is_far_too_large_is_a_number_still(typed: str) -> None:
+    """Else who typed one would read that it is text."""
+    form = ConfigForm({"host_num": typed}, businesses=["ads"], regions=["SZ"])
+    assert form.document()["host_num"] == int(typed)
+
+
 def test_a_token_is_never_taken_into_the_form() -> None:
     assert "t0ken" not in str(typed_of({"Token": "t0ken", "business_flag": "ads"}))
 

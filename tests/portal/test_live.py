@@ -133,7 +133,9 @@ def test_a_socket_without_news_beats(valkey: str, monkeypatch: pytest.MonkeyPatc
         page = Socket(user, "topic=cards")
         assert await page.open()
         assert (await page.told())["changed"] == ["cards"]
-        assert (await page.told())["changed"] == ["cards"], "there may have been news before it was subscribed"
+        assert (await page.told())["changed"] == ["cards"], (
+            "there may have been news before it was subscribed"
+        )
         monkeypatch.setattr(live, "BEAT_S", 0.05)
         assert {"changed": [], "spread_ms": {}} in [await page.told() for _ in range(3)]
         await page.leave()

@@ -225,7 +225,8 @@ def test_a_log_that_was_removed_and_a_full_disk_are_told(
 
 
 @pytest.mark.parametrize(
-    ("asked_s", "lost", "said"), [(61, False, True), (59, False, False), (61, True, False), (None, False, False)]
+    ("asked_s", "lost", "said"),
+    [(61, False, True), (59, False, False), (61, True, False), (None, False, False)],
 )
 def test_a_process_that_will_not_die_is_told_while_its_host_is_heard(
     world: World, ann: Client, asked_s: int | None, lost: bool, said: bool

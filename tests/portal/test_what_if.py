@@ -7,6 +7,7 @@ from django.db import connection
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
 
+from cluster.models import Host
 from jobs.engine import what_ifs
 from jobs.models import Policy
 from jobs.portal.what_if import PAGE
@@ -140,6 +141,13 @@ def test_a_quota_stands_in_one_line(world: World, operator: Client) -> None:
     assert "quota_1_business" in faults(operator, form(world, **again))
 
 
+def test_a_host_that_takes_no_tasks_already_is_not_tried_so(world: World, operator: Client) -> None:
+    world.host("h9")
+    Host.objects.filter(name="h9").update(state="cordoned")
+    assert "h9 is cordoned already." in faults(operator, form(world, cordon="h9"))["cordon"]
+    assert operator.post(f"{LIST}new/", form(world, remove="h9")).status_code == 302
+
+
 def test_a_question_that_changes_nothing_is_refused(world: World, operator: Client) -> None:
     assert "__all__" in faults(operator, {"days": 7})
     Policy.objects.create(pk=1, values={"slice_s": 60})
@@ -222,6 +230,18 @@ def test_a_change_is_refused_with_what_is_not_so_any_more(world: World, operator
     assert refused.status_code == 409
     assert "quota of ads · P40: was 16, is 20 now." in refused.content.decode()
     assert Quota.objects.get(business=world.business()).cards == 20
+
+
+def test_a_change_for_a_business_that_went_is_refused_and_says_so(world: World, operator: Client) -> None:
+    gone = world.business("gone")
+    row = QuotaChange(business=gone.pk, gpu_type=world.gpu_type().pk, region=None, cards=8)
+    question = answered(world, Change(quotas=(row,)))
+    gone.delete()
+    refused = operator.post(
+        f"{LIST}{question.pk}/apply/", {"reason": "more work"}, headers={"accept-language": "zh-hans"}
+    )
+    assert refused.status_code == 409
+    assert "业务、卡型或地域已不存在" in refused.content.decode()
 
 
 def test_hosts_that_would_be_bought_can_only_be_tried(world: World, operator: Client) -> None:

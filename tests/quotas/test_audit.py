@@ -49,6 +49,18 @@ def test_the_database_refuses_to_change_what_was_written(world: World, change: s
     assert AuditEntry.objects.get().actor == "ann"
 
 
+def test_an_entry_is_not_written_over_by_one_of_its_number(world: World) -> None:
+    audit.note("login", by=world.user("ann"))
+    columns = ", ".join(str(field.column) for field in AuditEntry._meta.concrete_fields)
+    table, changed = AuditEntry._meta.db_table, columns.replace(", actor,", ", 'bob',")
+    over = " OR REPLACE" if connection.vendor == "sqlite" else ""
+    with pytest.raises(DatabaseError), transaction.atomic(), connection.cursor() as cursor:
+        cursor.execute(f"INSERT{over} INTO {table} ({columns}) SELECT {changed} FROM {table}")
+    assert AuditEntry.objects.get().actor == "ann"
+    audit.note("logout", by=world.user("ann"))
+    assert AuditEntry.objects.count() == 2
+
+
 @pytest.mark.django_db(transaction=True)
 def test_the_guard_is_there_again_after_it_was_lifted() -> None:
     audit.unprotect()

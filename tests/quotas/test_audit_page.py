@@ -88,3 +88,9 @@ def test_the_file_holds_what_was_searched_and_no_formula(
     assert len(lines) == 3
     assert "'=cmd|' /C calc'!A0" in lines[1]
     assert AuditEntry.objects.filter(deed="audit.exported", actor="eve").count() == 1
+
+
+def test_what_the_address_says_besides_is_not_written_down(auditor: Client, entries: None) -> None:
+    answer = auditor.get("/audit/csv/?user=ann&password=hush-hush&%00=%00")
+    assert answer.status_code == 200
+    assert AuditEntry.objects.get(deed="audit.exported").args == {"filters": {"user": "ann"}}

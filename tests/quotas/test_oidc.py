@@ -2,17 +2,21 @@
 
 import warnings
 from collections.abc import Iterator
+from datetime import timedelta
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
 import requests
+import time_machine
 from django.contrib.auth.models import User
 from django.test import Client
+from django.utils import timezone
 
 from quotas import oidc
 from quotas.audit import AuditEntry
 from quotas.models import GroupRule, Member, PlatformRole, ProviderIdentity
+from quotas.oidc import ProviderBackend
 from tests.world import World
 
 
@@ -164,6 +168,39 @@ def test_a_token_for_another_client_lets_nobody_in(issuer: str, settings: Any) -
     client = Client()
     back = come_back(client)
     settings.OIDC_RP_CLIENT_ID = "somebody-else"
+    assert client.get(back)["Location"] == "/login/"
+    assert "_auth_user_id" not in client.session
+
+
+def test_a_token_that_is_over_lets_nobody_in(issuer: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    person(issuer)
+    client = Client()
+    back = come_back(client)
+    later, get_token = time_machine.travel(timezone.now() + timedelta(days=1)), ProviderBackend.get_token
+
+    def fetched_and_kept(self: ProviderBackend, asked: dict[str, Any]) -> Any:
+        found = get_token(self, asked)
+        later.start()
+        return found
+
+    monkeypatch.setattr(ProviderBackend, "get_token", fetched_and_kept)
+    try:
+        assert client.get(back)["Location"] == "/login/"
+    finally:
+        later.stop()
+    assert AuditEntry.objects.get(deed="login.failed").args["why"] == "ExpiredSignatureError"
+
+
+def test_a_token_that_never_ends_lets_nobody_in(issuer: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    person(issuer)
+    client = Client()
+    back = come_back(client)
+    read = ProviderBackend.get_payload_data
+
+    def endless(self: ProviderBackend, token: str, key: Any) -> dict[str, Any]:
+        return {name: value for name, value in read(self, token, key).items() if name != "exp"}
+
+    monkeypatch.setattr(ProviderBackend, "get_payload_data", endless)
     assert client.get(back)["Location"] == "/login/"
     assert "_auth_user_id" not in client.session
 

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from jobs.scheduling.decide import decide
+from jobs.scheduling.decide import decide, work_on
 from jobs.scheduling.types import Policy
-from jobs.simulation.forecast import BASES, Estimate, Forecast, forecast, lines_of
+from jobs.simulation.forecast import BASES, Estimate, Forecast, forecast, in_line
 from jobs.simulation.lengths import MOST, Finished, Lengths
 from jobs.simulation.simulate import Simulator
 from jobs.simulation.workload import read_scenario
@@ -332,7 +332,7 @@ def test_lines_stand_in_the_order_of_the_pass() -> None:
     snapshot, names = snapshot_of(*rows, now=10.0)
     said = {
         (phase, len(types), tuple(names.name("task", number) for number in line))
-        for (phase, types), line in lines_of(snapshot, policy()).items()
+        for (phase, types), line in in_line(work_on(snapshot, policy())).items()
     }
     assert said == {
         ("high", 1, ("high", "other", "low")),

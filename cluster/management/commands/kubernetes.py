@@ -14,7 +14,7 @@ INSTALL = (
 )
 AS_GIVEN = (
     *("region", "namespace", "storage_claim", "storage_path", "default_image", "tools_image", "platform_url"),
-    *("node_selector", "priority_class", "service_account", "runtime_class", "user", "unschedulable_s"),
+    *("node_selector", "priority_class", "service_account", "runtime_class", "user", "unschedulable_s", "mpijobs"),
 )
 
 
@@ -58,6 +58,11 @@ class Command(BaseCommand):
         parser.add_argument("--pull-secret", action="append", default=[], help="Secret to pull images with.")
         parser.add_argument("--user", default="", help="UID or UID:GID of tasks; default: the image's.")
         parser.add_argument("--unschedulable-s", type=float, default=120.0, help="Until a pod is given up.")
+        parser.add_argument(
+            "--mpijobs",
+            action="store_true",
+            help="MPIJobs that name a business become tasks: kept suspended until they may run.",
+        )
         parser.add_argument(
             "--kubeconfig", type=Path, help="Default: the pod that this runs in, else ~/.kube."
         )

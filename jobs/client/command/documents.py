@@ -60,13 +60,8 @@ def value(text: str) -> Any:
 
 def bring_code(platform: Taiji, document: dict[str, Any], beside: Path) -> dict[str, Any]:
     """Return the document with its folder of code uploaded; a relative folder lies beside the document."""
-    folder = document.get("model_local_file_path")
-    if (
-        not isinstance(folder, str)
-        or not folder.strip()
-        or document.get("upload")
-        or document.get("model_id")
-    ):
+    folder = _folder(document)
+    if folder is None:
         return document
     business = document.get("business_flag")
     if not isinstance(business, str) or not business:
@@ -82,6 +77,25 @@ def bring_code(platform: Taiji, document: dict[str, Any], beside: Path) -> dict[
     finally:
         packed.file.unlink()
     return document | {"upload": packed.digest}
+
+
+def without_folder(document: dict[str, Any], beside: Path) -> dict[str, Any]:
+    """Return the document as it can be asked about: its folder of code is uploaded only where it is submitted."""
+    folder = _folder(document)
+    if folder is None:
+        return document
+    if not (beside / Path(folder).expanduser()).is_dir():
+        raise BadDocument(f"model_local_file_path: {folder} is no folder")
+    asked = {name: value for name, value in document.items() if name != "model_local_file_path"}
+    return asked | {"start_cmd": asked.get("start_cmd") or "./start.sh"}
+
+
+def _folder(document: dict[str, Any]) -> str | None:
+    """Return the folder that the code is to come from; None where it comes from elsewhere, or there is none."""
+    folder = document.get("model_local_file_path")
+    if not isinstance(folder, str) or not folder.strip():
+        return None
+    return None if document.get("upload") or document.get("model_id") else folder
 
 
 def _bar(size: int) -> Progress:

@@ -11,10 +11,8 @@ from jobs.client.errors import Refused, Unreachable
 from jobs.client.platform import OVER, Taiji
 
 LOOK_S = 1.0  # between two looks where the platform is away, or holds no call
-HELD_S, LOG_HELD_S = (
-    25,
-    5,
-)  # that it is asked to hold one: a log tells of no state, so that is looked at in between
+# That it is asked to hold one: a log tells of no state, so that is looked at in between.
+HELD_S, LOG_HELD_S = 25, 5
 
 
 def wait(platform: Taiji, task_id: int) -> TaskDetail:
@@ -100,7 +98,7 @@ def _tell(task: TaskDetail, told: str) -> str:
     reason = f": {task['reason']['message']}" if task["reason"] else ""
     if task["state"] in OVER and task["attempts"]:
         last = task["attempts"][-1]
-        reason = ": " + " ".join(filter(None, (last["message"], last["advice"])))
+        reason = ": " + "\n[taiji] ".join(filter(None, (last["message"], last["advice"])))
     now = f"{task['state']}{reason}"
     if now != told:
         err.print(f"[taiji] {now}", markup=False, style="dim")

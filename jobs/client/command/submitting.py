@@ -104,7 +104,7 @@ def preview(
     as_json: Annotated[bool, JSON] = False,
 ) -> None:
     """Say what would become of a task, without submitting it: starts, evicts, queues or never. Exits 1 on never."""
-    document = _changed(documents.read(file), changes)
+    document = documents.without_folder(_changed(documents.read(file), changes), file.parent)
     with _platform(document) as platform:
         verdict = platform.preview(document, alternatives=True)
     if as_json:

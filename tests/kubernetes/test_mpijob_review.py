@@ -1,0 +1,127 @@
+"""What an API server is answered when somebody makes or changes an MPIJob that names a business."""
+
+import base64
+import copy
+import json
+from typing import Any
+
+import pytest
+from django.test import Client
+
+from tests.kubernetes.test_brought import mpijob
+
+JSON = dict[str, Any]
+URL = "/kubernetes/admission/mpijobs/"
+
+
+def review(new: JSON, old: JSON | None = None, username: str = "ann", url: str = URL) -> JSON:
+    """Ask as an API server does, and return the response."""
+    request = {
+        "uid": "r-1",
+        "operation": "UPDATE" if old else "CREATE",
+        "userInfo": {"username": username, "groups": ["system:authenticated"]},
+        "object": new,
+        "oldObject": old,
+    }
+    body = {"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": request}
+    answer = Client(enforce_csrf_checks=True).post(url, json.dumps(body), content_type="application/json")
+    assert answer.status_code == 200
+    found = answer.json()
+    assert (found["kind"], found["response"]["uid"]) == ("AdmissionReview", "r-1")
+    response: JSON = found["response"]
+    return response
+
+
+def patched(job: JSON, response: JSON) -> JSON:
+    """Return the job as the API server takes it in."""
+    assert response["allowed"]
+    assert response["patchType"] == "JSONPatch"
+    found = copy.deepcopy(job)
+    for one in json.loads(base64.b64decode(response["patch"])):
+        assert one["op"] == "add"
+        *way, last = one["path"].strip("/").split("/")
+        at = found
+        for step in way:
+            at = at[step]
+        at[last] = one["value"]
+    return found
+
+
+def test_a_new_one_comes_in_suspended_and_signed_whatever_it_says_itself() -> None:
+    job = mpijob(suspend=False, owner="eve", attempt="7", state="running", pull_up="true")
+    taken = patched(job, review(job))
+    assert taken["spec"]["runPolicy"] == {"suspend": True}
+    assert taken["spec"]["launcherCreationPolicy"] == "WaitForWorkersReady"
+    assert taken["metadata"]["annotations"] == {"taiji.io/owner": "ann", "taiji.io/pull-up": "true"}
+    assert taken["spec"]["mpiReplicaSpecs"] == job["spec"]["mpiReplicaSpecs"]
+
+
+def test_what_stands_beside_is_left_alone_and_nothing_need_be_there_before() -> None:
+    job = mpijob()
+    job["spec"]["runPolicy"] = {"cleanPodPolicy": "All", "suspend": False}
+    job["metadata"]["annotations"] = {"other.io/x": "1", "taiji.io/owner": "eve"}
+    taken = patched(job, review(job))
+    assert taken["spec"]["runPolicy"] == {"cleanPodPolicy": "All", "suspend": True}
+    assert taken["metadata"]["annotations"] == {"other.io/x": "1", "taiji.io/owner": "ann"}
+    del job["metadata"]["annotations"], job["spec"]["runPolicy"]
+    taken = patched(job, review(job))
+    assert taken["metadata"]["annotations"] == {"taiji.io/owner": "ann"}
+
+
+def test_one_that_runs_already_and_only_then_names_a_business_is_new() -> None:
+    old = mpijob(suspend=False)
+    del old["metadata"]["labels"]
+    taken = patched(mpijob(suspend=False), review(mpijob(suspend=False), old))
+    assert taken["spec"]["runPolicy"]["suspend"]
+
+
+def test_the_prefix_of_the_cluster_is_taken_off_and_a_service_account_is_nobody_else() -> None:
+    job = mpijob()
+    taken = patched(job, review(job, username="oidc:ann", url=f"{URL}?prefix=oidc:"))
+    assert taken["metadata"]["annotations"]["taiji.io/owner"] == "ann"
+    account = "system:serviceaccount:research:ann"
+    taken = patched(job, review(job, username=account))
+    assert taken["metadata"]["annotations"]["taiji.io/owner"] == account
+
+
+@pytest.mark.parametrize(
+    ("where", "value", "said"),
+    [
+        (("spec", "runPolicy", "suspend"), False, "its spec"),
+        (("spec", "slotsPerWorker"), 8, "its spec"),
+        (("metadata", "labels", "taiji.io/business"), "nlp", "taiji.io/business"),
+        (("metadata", "annotations", "taiji.io/owner"), "bob", "taiji.io/owner"),
+        (("metadata", "annotations", "taiji.io/attempt"), "9", "taiji.io/attempt"),
+    ],
+)
+def test_what_only_the_controller_may_change_nobody_else_does(
+    where: tuple[str, ...], value: object, said: str
+) -> None:
+    old = mpijob()
+    new = copy.deepcopy(old)
+    at = new
+    for step in where[:-1]:
+        at = at[step]
+    at[where[-1]] = value
+    response = review(new, old)
+    assert not response["allowed"]
+    assert response["status"]["code"] == 403
+    assert said in response["status"]["message"]
+
+
+def test_a_label_of_a_business_cannot_be_taken_away_and_other_things_may_be_changed() -> None:
+    old, new = mpijob(), mpijob()
+    new["metadata"]["annotations"]["other.io/x"] = "1"
+    assert review(new, old) == {"uid": "r-1", "allowed": True}
+    new["metadata"]["labels"] = {}
+    assert not review(new, old)["allowed"]
+
+
+@pytest.mark.parametrize(
+    "body", ["", "[]", "{}", '{"request": {"uid": "1", "object": null}}', '{"request": 1}']
+)
+def test_what_is_no_review_is_refused_in_words(body: str) -> None:
+    answer = Client().post(URL, body, content_type="application/json")
+    assert answer.status_code == 400
+    assert "AdmissionReview" in answer.json()["error"]
+    assert Client().get(URL).status_code == 405

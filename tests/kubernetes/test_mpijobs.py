@@ -1,0 +1,200 @@
+"""What an MPIJob asks for, what is written into it, and what it says of the members of an attempt; pure."""
+
+import copy
+import gzip
+from typing import Any
+
+import pytest
+import yaml
+from jsonschema import Draft202012Validator
+
+from cluster.kubernetes import mpijobs, seen
+from cluster.kubernetes.mpijobs import Place
+from tests.kubernetes import schemas
+from tests.kubernetes.objects import merge
+from tests.kubernetes.test_brought import mpijob
+
+JSON = dict[str, Any]
+CRD = schemas.FOLDER / "mpijob-crd-v2beta1.yaml.gz"
+
+
+def made(uid: str = "u-1", **said: Any) -> JSON:
+    """Return an MPIJob as the API server has it."""
+    job = mpijob(**said)
+    job["metadata"] |= {"namespace": "research", "uid": uid, "resourceVersion": "5"}
+    return job
+
+
+def started(gang: int = 7, *nodes: str, **said: Any) -> JSON:
+    """Return one that was told to run."""
+    job = made(**said)
+    patched: JSON = merge(job, mpijobs.starting(job, gang, nodes or ("gpu-1",), ("nvidia.com/gpu",)))
+    return patched
+
+
+def place(*, node: str = "gpu-1", rank: int = 0, gang: int = 7, wanted: bool = True) -> Place:
+    """Return a member of attempt 7."""
+    return Place(
+        id=f"0000000{rank}" + "-0000" * 3 + "-000000000000",
+        gang=gang,
+        rank=rank,
+        host=1,
+        node=node,
+        wanted=wanted,
+    )
+
+
+def pod(role: str = "worker", node: str = "gpu-1", phase: str = "Running", code: int | None = None) -> JSON:
+    """Return a pod of attempt 7."""
+    labels = {"taiji.io/mpijob": "u-1", "taiji.io/attempt": "7", "taiji.io/mpi-role": role}
+    status: JSON = {"phase": phase}
+    if code is not None:
+        status["containerStatuses"] = [{"name": "l", "state": {"terminated": {"exitCode": code}}}]
+    return {"metadata": {"name": role, "labels": labels}, "spec": {"nodeName": node}, "status": status}
+
+
+def says(job: JSON | None, **conditions: str) -> JSON | None:
+    """Return the job with what the operator says of it."""
+    if job is None:
+        return None
+    listed = [{"type": name, "status": status} for name, status in conditions.items()]
+    return {**job, "status": {"conditions": listed}}
+
+
+def suspended(job: JSON) -> JSON:
+    """Return the job told to be suspended."""
+    found: JSON = merge(copy.deepcopy(job), mpijobs.suspending())
+    return found
+
+
+def test_it_asks_for_what_its_workers_and_notes_say() -> None:
+    said = {
+        "class": "elastic",
+        "pull_up": "true",
+        "gpu_type": "P40,M40",
+        "priority": "high",
+        "time_limit": "2h",
+    }
+    ask = mpijobs.read(made(workers=4, cards=2, **said), "SZ")
+    assert (ask.owner, ask.faults) == ("ann", ())
+    assert ask.document == {
+        "business_flag": "ads",
+        "task_flag": "train",
+        "region": "SZ",
+        "is_elasticity": True,
+        "enable_evicted_pulled_up": True,
+        "start_cmd": "# MPIJob research/train",
+        "host_num": 4,
+        "host_gpu_num": 2,
+        "GPUName": "P40,M40",
+        "priority": "high",
+        "time_limit": "2h",
+    }
+
+
+def test_all_that_keeps_it_from_being_a_task_is_said_at_once() -> None:
+    job = made(owner="", **{"class": "fast"}, pull_up="yes")
+    job["spec"]["slotsPerWorker"] = 4
+    limits = {"limits": {"nvidia.com/gpu": "1"}}
+    job["spec"]["mpiReplicaSpecs"]["Launcher"]["template"]["spec"]["containers"][0]["resources"] = limits
+    assert len(mpijobs.read(job, "SZ").faults) == 5
+    job["spec"]["mpiReplicaSpecs"] = {}
+    faults = mpijobs.read(job, "SZ").faults
+    assert [fault for fault in faults if "launcher" in fault or "workers" in fault]
+
+
+@pytest.mark.parametrize("resource", ["nvidia.com/mig-1g.5gb", "cpu"])
+def test_workers_have_to_ask_for_whole_cards(resource: str) -> None:
+    job = made()
+    worker = job["spec"]["mpiReplicaSpecs"]["Worker"]["template"]["spec"]["containers"][0]
+    worker["resources"] = {"limits": {resource: "1"}}
+    (fault,) = mpijobs.read(job, "SZ").faults
+    assert "nvidia.com/gpu" in fault
+
+
+def test_what_is_started_stays_where_it_was_planned_and_leaves_no_workers_behind() -> None:
+    job = started(7, "gpu-1", "gpu-2", workers=2)
+    assert not mpijobs.is_suspended(job)
+    assert mpijobs.attempt_of(job) == 7
+    worker = job["spec"]["mpiReplicaSpecs"]["Worker"]["template"]
+    required = "requiredDuringSchedulingIgnoredDuringExecution"
+    terms = worker["spec"]["affinity"]["nodeAffinity"][required]["nodeSelectorTerms"]
+    # A field takes one value, so each node is a term of its own: any of them will do.
+    assert [term["matchFields"][0]["values"] for term in terms] == [["gpu-1"], ["gpu-2"]]
+    (apart,) = worker["spec"]["affinity"]["podAntiAffinity"][required]
+    mates = apart["labelSelector"]["matchLabels"]
+    assert mates.items() <= worker["metadata"]["labels"].items()
+    launcher = job["spec"]["mpiReplicaSpecs"]["Launcher"]["template"]
+    assert not mates.items() <= launcher["metadata"]["labels"].items()
+    assert job["spec"]["runPolicy"]["cleanPodPolicy"] == "Running"
+    again = merge(copy.deepcopy(job), mpijobs.starting(job, 8, ["gpu-3"], ("nvidia.com/gpu",)))
+    tolerations = again["spec"]["mpiReplicaSpecs"]["Worker"]["template"]["spec"]["tolerations"]
+    assert len(tolerations) == 3  # not once more at each start
+    assert mpijobs.attempt_of(again) == 8
+
+
+def test_what_is_written_into_one_is_right_by_the_operators_own_schema() -> None:
+    if not CRD.is_file():
+        pytest.skip(f"the schema of MPIJobs is not at {CRD}: set TAIJI_SHARED to the folder that holds it")
+    with gzip.open(CRD) as file:
+        schema = yaml.safe_load(file)["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
+    strict = Draft202012Validator(schemas._strict(schema))
+    job = started(7, "gpu-1", "gpu-2", workers=2)
+    job["metadata"] = {}  # the API server's own, of which the schema says nothing
+    assert [error.message for error in strict.iter_errors(job)] == []
+    job["spec"]["runPolicy"]["suspend"] = "no"
+    assert list(strict.iter_errors(job))
+
+
+TABLE: list[tuple[str, JSON | None, list[JSON], bool, str]] = [
+    ("no worker is there yet", started(), [], True, "starting"),
+    ("its worker is pulled", started(), [pod(phase="Pending")], True, "starting"),
+    ("its worker runs", started(), [pod()], True, "running"),
+    ("another's worker runs", started(), [pod(node="gpu-2")], True, "starting"),
+    (
+        "suspended, not yet by the operator",
+        says(suspended(started()), Suspended="False"),
+        [],
+        False,
+        "ending",
+    ),
+    ("its worker is left", says(suspended(started()), Suspended="True"), [pod()], False, "ending"),
+    ("another's is left", says(suspended(started()), Suspended="True"), [pod(node="gpu-2")], False, "ending"),
+    (
+        "the launcher is left",
+        says(suspended(started()), Suspended="True"),
+        [pod("launcher")],
+        False,
+        "ending",
+    ),
+    ("nothing is left", says(suspended(started()), Suspended="True"), [pod(phase="Failed")], False, "gone"),
+    ("ended, its worker is left", says(started(), Succeeded="True"), [pod()], True, "ending"),
+    ("ended", says(started(), Succeeded="True"), [pod("launcher", phase="Succeeded")], True, "gone"),
+    ("deleted, its task is not stopped yet", None, [], True, "ending"),
+    ("deleted, its worker is left", None, [pod()], False, "ending"),
+    ("deleted", None, [], False, "gone"),
+]
+
+
+@pytest.mark.parametrize(("case", "job", "pods", "wanted", "phase"), TABLE, ids=[row[0] for row in TABLE])
+def test_a_member_is_gone_only_when_no_pod_of_its_attempt_is_left(
+    case: str, job: JSON | None, pods: list[JSON], wanted: bool, phase: str
+) -> None:
+    assert seen.seen(mpijobs.member(place(wanted=wanted), job, pods)).phase == phase
+
+
+def test_the_end_of_the_launcher_is_that_of_the_members() -> None:
+    well = seen.seen(mpijobs.member(place(), says(started(), Succeeded="True"), []))
+    assert (well.exit_code, well.by_itself) == (0, True)
+    badly = says(started(), Failed="True")
+    failed = seen.seen(mpijobs.member(place(), badly, [pod("launcher", phase="Failed", code=3)]))
+    assert (failed.exit_code, failed.by_itself) == (3, True)
+    assert seen.seen(mpijobs.member(place(), badly, [])).exit_code == 1  # its pod is no more
+    told = seen.seen(mpijobs.member(place(wanted=False), says(suspended(started()), Suspended="True"), []))
+    assert (told.exit_code, told.by_itself) == (None, False)
+
+
+def test_an_attempt_of_which_the_job_runs_a_later_one_is_judged_by_its_pods_alone() -> None:
+    later = started(8)
+    assert seen.seen(mpijobs.member(place(wanted=False), later, [pod()])).phase == "ending"
+    assert seen.seen(mpijobs.member(place(wanted=False), later, [])).phase == "gone"
