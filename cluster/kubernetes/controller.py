@@ -61,7 +61,8 @@ class Controller:
         self._troubles = Troubles(options, float(limits["pull_timeout_s"]))
         self._nodes, self._pods, self._others = self._mirrors()
         self._brought = Brought(self._calls, options, self.wake.set) if options.mpijobs else None
-        self._heard = (self._nodes, self._pods, self._others, *(self._brought.mirrors if self._brought else ()))
+        of_jobs = self._brought.mirrors if self._brought else ()
+        self._heard = (self._nodes, self._pods, self._others, *of_jobs)
         self._region: Region | None = None
         self._machine: str | None = None
         self._seq = 0
@@ -127,7 +128,8 @@ class Controller:
         known = hosts.enter(region, (name for name, node in seen.items() if node.resources), known)
         self._gather(known, seen)
         if self._brought:
-            self._brought.gather(self._posts, {host.pk: host.node for host in known.values()}, region, self._work)
+            node_of = {host.pk: host.node for host in known.values()}
+            self._brought.gather(self._posts, node_of, region, self._work)
         self._take_results()
         self._speak(known, seen, region, now)
         self._act(known)

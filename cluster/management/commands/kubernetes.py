@@ -14,7 +14,15 @@ INSTALL = (
 )
 AS_GIVEN = (
     *("region", "namespace", "storage_claim", "storage_path", "default_image", "tools_image", "platform_url"),
-    *("node_selector", "priority_class", "service_account", "runtime_class", "user", "unschedulable_s", "mpijobs"),
+    *(
+        "node_selector",
+        "priority_class",
+        "service_account",
+        "runtime_class",
+        "user",
+        "unschedulable_s",
+        "mpijobs",
+    ),
 )
 
 
