@@ -16,14 +16,22 @@ from tests.world import World
 pytest_plugins = ["tests.valkey"]
 
 
+@pytest.fixture(scope="session")
+def no_files(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a folder without any file: what serves static files looks at all that is in theirs."""
+    return tmp_path_factory.mktemp("static")
+
+
 @pytest.fixture(autouse=True)
-def _own_settings(settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def _own_settings(
+    settings: Settings, tmp_path: Path, no_files: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Give each test its own keys and folders, so that none reads what another wrote."""
     settings.VAULT_KEYS = [Fernet.generate_key().decode()]
     settings.JOIN_TOKEN = "join-token-of-the-test"
     settings.TASK_LOG_DIR = tmp_path / "task-logs"
     settings.CODE_DIR = tmp_path / "code"
-    settings.STATIC_ROOT = tmp_path  # it has to be a folder that is there
+    settings.STATIC_ROOT = no_files
     monkeypatch.setattr(threads, "pool", None)  # another thread would not see the test's transaction
     monkeypatch.setattr(rehearsal, "_kept", None)  # another test's database was another one
     fresh.forget_all()

@@ -377,7 +377,7 @@ def test_what_is_measured_in_a_minute_is_reported_once_the_platform_s_clock_is_p
     nvml.set("0", use=87, used_mib=12000, temperature_c=71, power_mw=187400)
     start(machine, nvml)
     nvml.xid(0, 13)
-    time.sleep(0.5)  # some looks in minute 100
+    time.sleep(2)  # some looks in minute 100, also where this machine does much else
     told = measured(platform, 100)
     row = next(row for row in told if row["card"] == 0)
     assert (row["use_mean"], row["memory_max_mib"], row["temperature_max_c"], row["power_mean_w"]) == (
