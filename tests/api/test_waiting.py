@@ -154,10 +154,11 @@ def test_many_wait_without_a_thread_of_their_own(ann: Caller, world: World) -> N
     task = world.task()
 
     async def story() -> tuple[int, list[Answer]]:
+        before = threading.active_count()  # those of other tests among them
         asking = [asyncio.create_task(ask(ann, f"tasks/{task.pk}/events/", "wait=60")) for _ in range(50)]
         while waiting._held.total() < 50:
             await asyncio.sleep(0.05)
-        threads = threading.active_count()
+        threads = threading.active_count() - before
         await sync_to_async(hold)(task)
         return threads, await asyncio.gather(*asking)
 

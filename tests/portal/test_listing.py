@@ -112,7 +112,7 @@ def test_an_auto_task_of_two_types_shows_what_it_runs_as(world: World, ann: Clie
         ("?tag=nigh", []),
         ("?ended_from=today", ["went-badly"]),
         ("?ended_from=30d", ["went-badly", "went-well"]),
-        ("?submitted_to=30d", ["went-well"]),
+        ("?submitted_to=30d", ["went-well", "waits"]),
         ("?submitted_from=30d&class=elastic", []),
         ("?sort=oldest", ["waits", "went-well", "went-badly", "of-cid"]),
         ("?sort=ended_last", ["went-badly", "went-well"]),
@@ -123,11 +123,13 @@ def test_an_auto_task_of_two_types_shows_what_it_runs_as(world: World, ann: Clie
 def test_filters_narrow_the_list(query: str, found: list[str], world: World, ann: Client) -> None:
     now = timezone.now()
     numbers = {"per_host": 8, "types": "P40", "free": 14, "largest": 6}
-    world.task(task_flag="waits", region=world.region(), reason_code="no_cards", reason_args=numbers)
+    older = world.task(task_flag="waits", region=world.region(), reason_code="no_cards", reason_args=numbers)
     old = world.task(
         task_flag="went-well", state="succeeded", wanted_class="elastic", gpu_types=["M40", "V100"],
         ended_at=now - timedelta(days=20),
     )  # fmt: skip
+    # In the order of their ids, as they are: a time is looked for along those.
+    Task.objects.filter(pk=older.pk).update(submitted_at=now - timedelta(days=41))
     Task.objects.filter(pk=old.pk).update(submitted_at=now - timedelta(days=40))
     world.task(task_flag="went-badly", state="failed", config={"tags": ["night", "x"]}, ended_at=now)
     world.task(task_flag="of-cid", user="cid", state="running")
