@@ -80,6 +80,7 @@ def test_a_round_follows_news_at_once_and_its_end_ends_it_all(tmp_path: Path) ->
     assert rounds.stopped
 
 
+@pytest.mark.django_db  # a round looks after this thread's connection, which an earlier test may have left open
 def test_trouble_is_told_once_and_again_when_it_is_over(caplog: pytest.LogCaptureFixture) -> None:
     rounds = Rounds()
     rounds.well = False

@@ -53,7 +53,7 @@ def test_a_host_that_starts_nothing_is_quarantined_and_the_tasks_run_elsewhere(h
     failed = [task for task in tasks if outcomes(task) == ["failed", "succeeded"]]
     assert all(outcomes(task) == ["succeeded"] for task in tasks if task not in failed)
     assert 3 <= len(failed) <= 4  # the fourth was started before the third had failed
-    assert sum(str(task.pk) in reason for task in failed) == 3  # whichever of them failed first
+    assert sum(str(task.pk) in reason for task in failed) >= 3  # those that had failed when it was judged
     assert {house.member(task).host.name for task in tasks} == {good.name}
     assert all(house.member(task, number=1).host.name == bad.name for task in failed)
 
