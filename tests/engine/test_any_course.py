@@ -44,6 +44,7 @@ POLICY = {
     "restart_lost_s": 400,
 }
 WAITS_S = (1, 10, 40, 100, 500, 2000)
+PASS_S = 0.01  # between two passes: what a later one wrote is told by its time
 AT_REST_ROUNDS = 150
 number = st.integers(0, 1000)  # which of those that are there: the number, modulo how many
 documents = st.fixed_dictionaries(
@@ -174,13 +175,13 @@ class Course(RuleBasedStateMachine):
     @precondition(lambda self: self.planned is None)
     @rule()
     def a_pass_runs(self) -> None:
-        passes.run(wait_s=0)
+        self._run_pass()
 
     @precondition(lambda self: self.planned is None)
     @rule()
     def everybody_works(self) -> None:
         """Hosts hear what they should run, prepare it, end what is to end, and say so; a pass hears of it."""
-        passes.run(wait_s=0)
+        self._run_pass()
         for host in self.hosts.values():
             self._exchange(host)
             for kept in list(host.kept.values()):
@@ -189,12 +190,13 @@ class Course(RuleBasedStateMachine):
                 else:
                     host.prepare(kept)
             self._exchange(host)
-        passes.run(wait_s=0)
+        self._run_pass()
         self._later(2)
 
     @precondition(lambda self: self.planned is None)
     @rule()
     def a_pass_decides(self) -> None:
+        self._later(PASS_S)
         loaded = snapshot.load(time.time(), snapshot.policy().fair_half_life_s)
         self.planned = loaded, decide(loaded.snapshot, snapshot.policy())
         self.quotas_read = rules.quotas_of(rows.read())
@@ -280,7 +282,7 @@ class Course(RuleBasedStateMachine):
                 self._work(host)
             for kept in Task.objects.filter(state=State.KEEPING).select_related("user"):
                 services.free(kept, kept.user)
-            passes.run(wait_s=0)
+            self._run_pass()
             self._later(20)
             self.rows_are_right()
             if not Task.objects.exclude(state__in=[*TERMINAL, State.HELD]).exists():
@@ -306,6 +308,10 @@ class Course(RuleBasedStateMachine):
     def _exchange(self, host: PlayedHost) -> None:
         sent = host.say()
         host.answered(sent, host.heard(sent))
+
+    def _run_pass(self) -> None:
+        self._later(PASS_S)
+        passes.run(wait_s=0)
 
     def _later(self, seconds: float) -> None:
         self.now += seconds
