@@ -18,6 +18,21 @@ PLATFORM_ONLY = (
 # The C allocator keeps an arena per thread, numpy a buffer per core: memory that nothing here uses.
 LEAN = {"MALLOC_ARENA_MAX": "2", "OPENBLAS_NUM_THREADS": "1", "PYTHONUTF8": "1", "PYTHONUNBUFFERED": "1"}
 
+# Sockets and waiting calls do not end by themselves: they are cut, and their clients come again.
+# Who called a proxy is settled in one place, quotas/origin.py.
+# Messages to pages are shorter than what compressing them would keep in memory for each.
+WEB = [
+    "taiji_site.asgi:application",
+    "--no-access-log",
+    "--no-server-header",
+    "--no-proxy-headers",
+    "--lifespan",
+    "off",
+    "--ws-per-message-deflate",
+    "false",
+    "--timeout-graceful-shutdown",
+    "2",
+]
 
 REGION = "local"  # where the agents of this machine stand
 
@@ -80,19 +95,7 @@ def valkey_binary() -> Path:
 
 
 def _web(places: Places) -> list[str]:
-    listen = ["--host", places.bind, "--port", str(places.port)]
-    # Sockets and waiting calls do not end by themselves: they are cut, and their clients come again.
-    # Who called a proxy is settled in one place, quotas/origin.py.
-    quiet = [
-        "--no-access-log",
-        "--no-server-header",
-        "--no-proxy-headers",
-        "--lifespan",
-        "off",
-        "--timeout-graceful-shutdown",
-        "2",
-    ]
-    return ["taiji_site.asgi:application", *listen, *quiet]
+    return [*WEB, "--host", places.bind, "--port", str(places.port)]
 
 
 def _worker() -> list[str]:

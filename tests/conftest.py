@@ -3,17 +3,27 @@
 from collections.abc import Iterator
 from pathlib import Path
 
+import hypothesis
 import pytest
+from asgiref.sync import SyncToAsync
 from cryptography.fernet import Fernet
 from django.db import connections
+from django.test import TransactionTestCase
 from pytest_django import Settings
 
-from cluster import fresh, threads
+from cluster import clock, fresh, threads
 from jobs.engine import rehearsal
-from quotas import audit
+from tests import emptying
 from tests.world import World
 
 pytest_plugins = ["tests.valkey"]
+QUICK = "django.contrib.auth.hashers.MD5PasswordHasher"  # of passwords: the others take long by design
+
+# The same examples each time: a change is refused for what it breaks, not for what was drawn today.
+hypothesis.settings.register_profile("same", derandomize=True, database=None, deadline=None)
+# Others each time, and those that failed once more: `script/test --explore MINUTES`.
+hypothesis.settings.register_profile("explore", deadline=None, print_blob=True)
+hypothesis.settings.load_profile("same")
 
 
 @pytest.fixture(scope="session")
@@ -27,12 +37,14 @@ def _own_settings(
     settings: Settings, tmp_path: Path, no_files: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Give each test its own keys and folders, so that none reads what another wrote."""
+    settings.PASSWORD_HASHERS = [QUICK]
     settings.VAULT_KEYS = [Fernet.generate_key().decode()]
     settings.JOIN_TOKEN = "join-token-of-the-test"
     settings.TASK_LOG_DIR = tmp_path / "task-logs"
     settings.CODE_DIR = tmp_path / "code"
     settings.STATIC_ROOT = no_files
     monkeypatch.setattr(threads, "pool", None)  # another thread would not see the test's transaction
+    monkeypatch.setattr(clock, "follows", False)  # what moves this process's clock is meant to be seen
     monkeypatch.setattr(rehearsal, "_kept", None)  # another test's database was another one
     fresh.forget_all()
     settings.REDIS_URL = f"unix://{tmp_path}/no-valkey.sock"  # hints go nowhere unless a test starts a Valkey
@@ -48,22 +60,18 @@ def django_db_modify_db_settings(
         database["TEST"]["NAME"] = str(tmp_path_factory.mktemp("database") / "test.sqlite3")
 
 
-@pytest.fixture(autouse=True)
-def _audit_can_be_emptied(request: pytest.FixtureRequest) -> Iterator[None]:
-    """Let a test that commits be cleaned up: its tables are emptied at the end, and the audit refuses that.
-
-    The next migration signal, which follows the emptying, guards it again.
-    """
-    marked = request.node.get_closest_marker("django_db")
-    commits = bool(marked and marked.kwargs.get("transaction")) or bool(
-        {"transactional_db", "live_server"} & set(request.fixturenames)
-    )
-    if not commits:
+@pytest.fixture(scope="session", autouse=True)
+def _empty_what_was_written() -> Iterator[None]:
+    """Have a test that commits be cleaned up in our way, not by a flush of all tables."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(TransactionTestCase, "_fixture_teardown", lambda _test: _clean_up())
         yield
-        return
-    request.getfixturevalue("_django_db_helper")  # which empties them, and so has to end after this
-    yield
-    audit.unprotect()
+
+
+def _clean_up() -> None:
+    # Where a test runs a loop by itself, Django works in this one thread, which keeps its connection for ever.
+    SyncToAsync.single_thread_executor.submit(connections.close_all).result()
+    emptying.empty()
 
 
 @pytest.fixture

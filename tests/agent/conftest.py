@@ -15,6 +15,7 @@ import pytest
 from cluster.agent import processes, records
 from cluster.agent.cgroups import Group
 from tests.agent.platform import JOIN, Platform
+from tests.patience import WITHIN_S
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -90,7 +91,7 @@ class Machine:
         """End its agent by a signal; return its exit code."""
         assert self.agent is not None
         self.agent.send_signal(number)
-        return self.agent.wait(5)
+        return self.agent.wait(WITHIN_S)
 
     def folder(self, instance: str) -> Path:
         """Return the folder of `instance`."""

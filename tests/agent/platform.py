@@ -9,6 +9,8 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
+from tests.patience import WITHIN_S
+
 JOIN = "join-me"
 
 
@@ -96,7 +98,7 @@ class Platform:
             last = self.reports[-1]["instances"] if self.reports else []
         return next((item for item in last if item["id"] == instance), None)
 
-    def until(self, met: Callable[[], Any], within_s: float = 8.0) -> Any:
+    def until(self, met: Callable[[], Any], within_s: float = WITHIN_S) -> Any:
         """Return what `met` returns once that is true; fail after `within_s`."""
         deadline = time.monotonic() + within_s
         while not (found := met()):
@@ -106,14 +108,14 @@ class Platform:
                 self.news.wait(0.02)
         return found
 
-    def phase(self, instance: str, phase: str, within_s: float = 8.0) -> dict[str, Any]:
+    def phase(self, instance: str, phase: str, within_s: float = WITHIN_S) -> dict[str, Any]:
         """Return what is reported of `instance` once it is in `phase`."""
         found: dict[str, Any] = self.until(
             lambda: (seen := self.seen(instance)) and seen["phase"] == phase and seen, within_s
         )
         return found
 
-    def log_has(self, instance: str, text: bytes, within_s: float = 8.0) -> bytes:
+    def log_has(self, instance: str, text: bytes, within_s: float = WITHIN_S) -> bytes:
         """Return the log of `instance` once `text` is in it."""
         self.until(lambda: text in self.logs.get(instance, b""), within_s)
         return bytes(self.logs[instance])

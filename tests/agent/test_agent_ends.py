@@ -15,6 +15,7 @@ from cluster.agent.kept import CALL, Kept
 from cluster.agent.python import PYTHON, ROOT
 from cluster.converge import Seen
 from tests.agent.conftest import Machine, marked, new_id, spec
+from tests.patience import WITHIN_S
 
 LOOP = "while :; do sleep 0.05; done"
 
@@ -54,7 +55,7 @@ def test_an_end_while_no_agent_is_there_is_reported_by_the_next_one(machine: Mac
 
 def until_ended(instance: str) -> None:
     """Wait until nothing of `instance` runs."""
-    deadline = time.monotonic() + 5
+    deadline = time.monotonic() + WITHIN_S
     while marked(instance):
         assert time.monotonic() < deadline
         time.sleep(0.02)
@@ -141,7 +142,7 @@ def test_of_several_keepers_of_one_instance_one_runs_it(tmp_path: Path) -> None:
     task = {"command": "echo once; sleep 0.3", "exit_command": "", "grace_s": 1, "env": {}}
     records.write(str(folder), records.SPEC, {**task, "storage_root": str(tmp_path), "folders": []})
     keepers = [subprocess.Popen([*PYTHON, CALL, ROOT, str(folder)]) for _ in range(4)]
-    assert [keeper.wait(5) for keeper in keepers] == [0, 0, 0, 0]
+    assert [keeper.wait(WITHIN_S) for keeper in keepers] == [0, 0, 0, 0]
     assert (folder / records.LOG).read_text() == "once\n"
     exit_record = records.read(str(folder), records.EXIT)
     assert exit_record is not None

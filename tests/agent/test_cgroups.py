@@ -31,7 +31,7 @@ def ran(platform: Platform, command: str, limits: dict[str, Any]) -> tuple[dict[
     """Run `command` to its end; return the last report and the log."""
     instance = new_id()
     platform.want(instance, spec(command, limits=limits))
-    report = platform.phase(instance, "gone", 20)
+    report = platform.phase(instance, "gone")
     platform.until(lambda: len(platform.logs.get(instance, b"")) == report["log_bytes"])
     assert not [path for path in Group(PLACES.parents, instance).folders if os.path.exists(path)]
     return report, platform.logs.get(instance, bytearray()).decode()
@@ -135,7 +135,7 @@ def test_a_tree_that_forks_faster_than_others_look_is_not_reported_gone_while_it
         platform.stop(instance)
     else:
         os.kill(keeper_of(host, instance), number)
-    platform.phase(instance, "gone", 30)
+    platform.phase(instance, "gone")
     generations = trace.stat().st_size
     assert marked(instance) == []
     time.sleep(0.5)

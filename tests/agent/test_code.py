@@ -159,7 +159,7 @@ def test_one_that_is_stopped_while_its_code_is_brought_ends_at_once(
     platform.log_has(instance, b"unpacking")
     platform.until(lambda: len(marked(instance)) == 1)  # the program that unpacks
     platform.stop(instance)
-    gone = platform.phase(instance, "gone", 5)
+    gone = platform.phase(instance, "gone")
     assert (gone["by_itself"], gone["detail"]) == (False, "It was stopped before it started.")
     assert marked(instance) == []
     assert b"leaving" not in platform.logs[instance]

@@ -201,14 +201,14 @@ def test_an_engine_that_hangs_leaves_the_processes_most_of_their_grace(
     monkeypatch.setattr(container, "REMOVE_S", 0.2)
     with hanging() as (address, _back):
         wanted = {"image": "a:1", "engine": address, "registry": None, "pull_timeout_s": 5}
-        boxed = Container(str(tmp_path), spec("true", exit_command="true", grace_s=0.9, container=wanted))
+        boxed = Container(str(tmp_path), spec("true", exit_command="true", grace_s=4.5, container=wanted))
         boxed.engine = engine.open_engine(address, 3)
         boxed.asked = True
         began = time.monotonic()
         assert not boxed.run_exit_command()
-        assert time.monotonic() - began < 0.6  # of 0.9
+        assert time.monotonic() - began < 3  # of 4.5
         assert boxed.clear() == {}
-        assert time.monotonic() - began < 1.5  # the agent removes it
+        assert time.monotonic() - began < 7  # the agent removes it
 
 
 class Pulls:

@@ -207,7 +207,7 @@ def test_one_that_is_stopped_while_git_waits_ends_with_the_whole_of_git(
     token = host.folder(instance) / "private" / "token"
     assert (token.stat().st_mode & 0o777, TOKEN in token.read_text()) == (0o600, True)
     platform.stop(instance)
-    gone = platform.phase(instance, "gone", 5)
+    gone = platform.phase(instance, "gone")
     assert gone["detail"] == "It was stopped before it started."
     assert marked(instance) == []
     assert not token.parent.exists()

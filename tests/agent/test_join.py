@@ -25,6 +25,7 @@ from cluster.agent.workload import hand_over
 from tests import packages
 from tests.agent.conftest import ROOT, Machine, new_id, spec
 from tests.agent.platform import JOIN, Platform
+from tests.patience import WITHIN_S
 
 AS_ROOT = ["--task-user", "root"] if os.geteuid() == 0 else []
 
@@ -98,7 +99,7 @@ def test_one_line_joins_and_the_service_needs_no_more(machine: Machine) -> None:
         platform.want(instance, spec("echo joined"))
         assert platform.phase(instance, "gone")["exit_code"] == 0
         agent.terminate()
-        assert agent.wait(10) == 0
+        assert agent.wait(WITHIN_S) == 0
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can hand anything over")
@@ -314,7 +315,7 @@ def test_the_agent_is_a_package_of_its_own_without_django(
         machine.platform.want(instance, spec("echo alone"))
         assert machine.platform.phase(instance, "gone")["exit_code"] == 0
         agent.terminate()
-        assert agent.wait(10) == 0
+        assert agent.wait(WITHIN_S) == 0
 
 
 def test_the_unit_starts_the_command_and_lets_keepers_live() -> None:

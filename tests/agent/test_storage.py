@@ -12,6 +12,7 @@ from cluster.agent import agent, storage
 from cluster.agent.storage import Storage
 from tests.agent.conftest import Machine, new_id, spec
 from tests.agent.test_own_folder import as_nobody
+from tests.patience import WITHIN_S
 
 
 def test_a_storage_that_is_there_and_can_be_written_is_usable(tmp_path: Path) -> None:
@@ -58,7 +59,7 @@ def test_a_storage_that_hangs_is_told_and_asked_no_second_time_meanwhile(
 
     def hang(folder: Path) -> bool:
         asked.append(folder)
-        return back.wait(10)
+        return back.wait(WITHIN_S)
 
     monkeypatch.setattr(storage, "_takes_work", hang)
     found = Storage(tmp_path, answer_s=0.05)
@@ -66,7 +67,7 @@ def test_a_storage_that_hangs_is_told_and_asked_no_second_time_meanwhile(
         found.refresh()
         assert found.trouble == f"The storage {tmp_path} does not answer: nothing can start here."
     back.set()
-    deadline = time.monotonic() + 5
+    deadline = time.monotonic() + WITHIN_S
     while not found.refresh() and time.monotonic() < deadline:
         time.sleep(0.01)
     assert (found.usable, len(asked)) == (True, 1)

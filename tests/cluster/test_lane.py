@@ -45,7 +45,7 @@ def call(agent: Agent | None, method: str, path: str, *bodies: bytes) -> tuple[i
         opened = open_call(agent, method, path, *(bodies or (b"",)))
         start = await opened.receive_output(5)
         body = (await opened.receive_output(5))["body"]
-        await opened.wait(5)
+        await opened.wait(60)
         return start["status"], body, dict(start["headers"])
 
     status, body, headers = async_to_sync(story)()
@@ -120,7 +120,7 @@ def test_who_hangs_up_while_it_waits_is_forgotten(agent: Agent, valkey: str) -> 
         await opened.receive_nothing(0.5)
         assert hub._hub()._listeners
         opened.input_queue.put_nowait({"type": "http.disconnect"})
-        await opened.wait(2)
+        await opened.wait(60)
         assert not hub._hub()._listeners
 
     async_to_sync(story)()
@@ -130,7 +130,7 @@ def test_who_hangs_up_before_the_end_of_its_body_is_not_answered(db: None) -> No
     async def story() -> None:
         opened = open_call(None, "POST", "/api/agent/sync/")
         opened.input_queue.put_nowait({"type": "http.disconnect"})
-        await opened.wait(2)
+        await opened.wait(60)
         assert opened.output_queue.empty()
 
     async_to_sync(story)()

@@ -89,11 +89,12 @@ def test_news_of_another_host_does_not_answer(agent: Agent, world: World, valkey
     have = agent.sync()["version"]
 
     async def story() -> None:
-        waiting = asyncio.create_task(agent.async_sync(have=have, wait_s=1))
+        waiting = asyncio.create_task(agent.async_sync(have=have, wait_s=LONG_S))
         await asyncio.sleep(0.3)
         await sync_to_async(launch)(other)
         await asyncio.sleep(0.3)
         assert not waiting.done()
+        await sync_to_async(launch)(agent.host, 3)
         await waiting
 
     async_to_sync(story)()

@@ -13,6 +13,7 @@ import pytest
 from launch import group, locks, member, programs
 from launch.places import ROOT, Places
 from launch.programs import Agent, Program
+from tests.patience import WITHIN_S
 
 
 @pytest.fixture
@@ -80,13 +81,13 @@ def test_a_program_ends_when_its_parent_is_killed_and_its_lock_is_free_then(here
     group.write(here, {"sleeper": Program(argv=["/bin/sleep", "60"])})
     parent = member_of(here, "sleeper")
     lock = group.members_lock(here)
-    deadline = time.monotonic() + 10
+    deadline = time.monotonic() + WITHIN_S
     while not locks.holders(lock) and time.monotonic() < deadline:
         time.sleep(0.02)
     assert len(locks.holders(lock)) == 1
     parent.send_signal(signal.SIGKILL)
     parent.wait()
-    assert locks.is_free(lock, wait_s=5)
+    assert locks.is_free(lock, wait_s=WITHIN_S)
 
 
 def test_down_while_the_group_is_being_started_signals_the_start_and_nobody_else(here: Places) -> None:

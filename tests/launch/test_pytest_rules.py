@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from launch.places import ROOT
+from launch.pytest_rules import ON_POSTGRESQL_ALONE
 
 SKIPS = """
 import pytest
@@ -17,6 +18,16 @@ def test_good() -> None:
 
 @pytest.mark.skip(reason="no browser")
 def test_skipped() -> None:
+    pass
+"""
+
+
+DRAWS = """
+from hypothesis import given, settings, strategies as st
+
+@given(st.integers())
+@settings(max_examples=1)
+def test_drawn(number: int) -> None:
     pass
 """
 
@@ -39,3 +50,13 @@ def test_a_skipped_test_fails_the_run_where_none_may_be_skipped(tmp_path: Path, 
 
 def test_without_a_test_of_the_database_there_is_nothing_to_run_on_it(tmp_path: Path) -> None:
     assert outcome(tmp_path, "--only-database") == 5
+
+
+def test_exploring_runs_the_files_whose_tests_draw_examples(tmp_path: Path) -> None:
+    assert outcome(tmp_path, "--only-drawn") == 5
+    (tmp_path / "test_two.py").write_text(DRAWS)
+    assert outcome(tmp_path, "--only-drawn", "--no-skips") == 0
+
+
+def test_what_postgresql_alone_is_enough_for_is_there() -> None:
+    assert [name for name in ON_POSTGRESQL_ALONE if not (ROOT / name).exists()] == []

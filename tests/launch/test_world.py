@@ -142,6 +142,7 @@ def test_health_counts_hosts_and_tells_their_names_to_who_knows_the_join_token(
         "pass_late": False,
         "pass_cause": None,
         "beat_late": False,
+        "clock_off_s": 0.0,
         "log_room": True,
     }
     shown = client.get("/healthz/", headers={"Authorization": f"Bearer {settings.JOIN_TOKEN}"}).json()

@@ -13,6 +13,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
+import pytest
 import uvicorn
 from django.conf import settings
 from django.db import connection
@@ -23,6 +24,7 @@ from jobs import services
 from jobs.engine import passes
 from jobs.models import Attempt, Policy, Task
 from tests.agent.conftest import ROOT, end_instance
+from tests.patience import WITHIN_S
 from tests.world import World
 
 PERIOD_S = 0.05  # between two passes
@@ -50,8 +52,10 @@ class House:
         config = uvicorn.Config(application, log_level="warning", lifespan="off")
         self._server = uvicorn.Server(config)
         threads.pool = ThreadPoolExecutor(THREADS)
-        self._lane, self._pool_of_lane = lane, lane._pool
-        lane._pool = threads.pool  # whose connections are given back
+        # Whose connections are given back.
+        self._pools = pytest.MonkeyPatch()
+        self._pools.setattr(lane, "_pool", threads.pool)
+        self._pools.setattr(threads, "_pages", threads.pool, raising=False)
         self._threads = [
             threading.Thread(target=self._server.run, kwargs={"sockets": [self._listening]}),
             threading.Thread(target=self._pass_after_pass),
@@ -71,14 +75,14 @@ class House:
         self._ended.set()
         self._server.should_exit = True
         for thread in self._threads:
-            thread.join(20)
+            thread.join(WITHIN_S)
         pool, threads.pool = threads.pool, None
-        self._lane._pool = self._pool_of_lane
+        self._pools.undo()
         assert pool is not None
         together = threading.Barrier(THREADS)
 
         def close(_: int) -> None:
-            together.wait(5)  # so that each thread closes its own
+            together.wait(WITHIN_S)  # so that each thread closes its own
             connection.close()
 
         list(pool.map(close, range(THREADS)))
@@ -123,7 +127,7 @@ class House:
         document = {"business_flag": "ads", "GPUName": "P40", "start_cmd": command, **more}
         return services.submit(self.world.user("ann", "ads"), document)
 
-    def until(self, met: Callable[[], Any], within_s: float = 20.0) -> Any:
+    def until(self, met: Callable[[], Any], within_s: float = WITHIN_S) -> Any:
         """Return what `met` returns once that is true; fail after `within_s`."""
         deadline = time.monotonic() + within_s
         while not (found := met()):
@@ -131,7 +135,7 @@ class House:
             time.sleep(0.02)
         return found
 
-    def reach(self, task: Task, *states: str, within_s: float = 20.0) -> Task:
+    def reach(self, task: Task, *states: str, within_s: float = WITHIN_S) -> Task:
         """Wait until the task is in one of these states."""
 
         def there() -> bool:
@@ -209,7 +213,7 @@ class RealHost:
         """End its agent by a signal, and what runs runs on; return the exit code."""
         assert self.agent is not None
         self.agent.send_signal(number)
-        return self.agent.wait(5)
+        return self.agent.wait(WITHIN_S)
 
     def pause(self) -> None:
         """Stop its agent where it stands: it hears and says nothing."""

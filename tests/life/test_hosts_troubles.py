@@ -77,7 +77,7 @@ def test_a_task_that_fails_everywhere_quarantines_no_host(house: House) -> None:
     for number in (1, 2, 3):
         house.host(f"h{number}", 1)
     task = house.submit("exit 1", retry_limit=3)
-    house.reach(task, "failed", within_s=40)
+    house.reach(task, "failed")
     assert {house.member(task, number=number).host.name for number in (1, 2, 3)} == {"h1", "h2", "h3"}
     assert set(Host.objects.values_list("state", flat=True)) == {"ready"}
 

@@ -9,6 +9,7 @@ from typing import Any
 import httpx
 import pytest
 
+from tests.patience import WITHIN_S
 from tests.system.product import Product, document
 
 pytestmark = pytest.mark.system
@@ -53,7 +54,7 @@ class Story:
         """Wait for a text in the log: its last bytes come after the end is known."""
         self.wait(lambda: text in self.log(task))
 
-    def wait(self, holds: Callable[[], bool], within_s: float = 20.0) -> None:
+    def wait(self, holds: Callable[[], bool], within_s: float = WITHIN_S) -> None:
         """Wait until something holds, and fail with the logs of the product where it does not."""
         deadline = time.monotonic() + within_s
         while not self._holds(holds):
@@ -66,7 +67,7 @@ class Story:
         except (httpx.TransportError, KeyError, ValueError):
             return False  # the web server is on its way back
 
-    def reach(self, state: str, *tasks: int, within_s: float = 20.0) -> None:
+    def reach(self, state: str, *tasks: int, within_s: float = WITHIN_S) -> None:
         """Wait until all the tasks are in `state`."""
         self.wait(lambda: self.states(*tasks) == [state] * len(tasks), within_s)
 
@@ -186,8 +187,8 @@ def test_whatever_is_killed_no_task_is_lost_or_run_twice_and_no_card_is_given_aw
     before = [story.processes(task) for task in tasks]
     for name in ("agent-sim-p40", "web", "worker", "beat", "valkey"):
         killed = product.kill(name)
-        story.wait(lambda name=name, killed=killed: product.pid(name) not in {0, killed}, within_s=15)  # type: ignore[misc]
-        story.wait(lambda: product.health() is not None, within_s=15)
+        story.wait(lambda name=name, killed=killed: product.pid(name) not in {0, killed})  # type: ignore[misc]
+        story.wait(lambda: product.health() is not None)
     probe = story.submit("echo alive", cards=1)
     assert probe
     time.sleep(5)

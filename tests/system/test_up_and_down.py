@@ -12,12 +12,13 @@ import pytest
 
 from launch import group, locks
 from launch.places import ROOT
+from tests.patience import WITHIN_S
 from tests.system.product import Product
 
 pytestmark = pytest.mark.system
 
 
-def eventually(holds: Callable[[], bool], within_s: float = 15.0) -> bool:
+def eventually(holds: Callable[[], bool], within_s: float = WITHIN_S) -> bool:
     """Say whether something comes true in time."""
     deadline = time.monotonic() + within_s
     while time.monotonic() < deadline:
