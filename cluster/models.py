@@ -11,6 +11,7 @@ from simple_history.models import HistoricalRecords
 
 from cluster import host_states
 from cluster.brought_jobs import BroughtJob as BroughtJob
+from cluster.brought_jobs import BroughtNews as BroughtNews
 
 
 class Region(models.Model):

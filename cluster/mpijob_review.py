@@ -1,16 +1,14 @@
-"""What is let into a cluster of MPIJobs that name a business: suspended, and signed with who made them; pure."""
+"""What is let into a cluster of MPIJobs that name a business: whole, suspended, signed with who made them; pure."""
 
 import base64
 import json
 from collections.abc import Mapping
 from typing import Any
 
+from cluster import mpijob_asks
+from cluster.mpijob_asks import BUSINESS, OURS, OWNER
+
 JSON = dict[str, Any]
-GROUP = "taiji.io"
-BUSINESS = f"{GROUP}/business"  # a label: it is to be a task of this business
-OWNER = f"{GROUP}/owner"  # an annotation: who made it, as the API server said when it was made
-ATTEMPT = f"{GROUP}/attempt"  # the number of the attempt that it runs, or ran last
-OURS = (OWNER, ATTEMPT, *(f"{GROUP}/{name}" for name in ("task", "state", "reason")))
 FIXED = (
     "It is a task of Taiji: {what} cannot be changed. Delete it and make another, or stop it in the portal."
 )
@@ -26,11 +24,17 @@ def answer(review: Mapping[str, Any], prefix: str = "") -> JSON:
     response: JSON = {"uid": asked["uid"], "allowed": True}
     if BUSINESS in _labels(old):
         if what := _changed(new, old):
-            response |= {"allowed": False, "status": {"code": 403, "message": FIXED.format(what=what)}}
+            response |= _refused(403, FIXED.format(what=what))
+    elif faults := mpijob_asks.read(new).faults:
+        response |= _refused(422, f"It cannot be a task of Taiji. {' '.join(faults)}")
     else:
         patch = _signed(new, str(asked["userInfo"]["username"]).removeprefix(prefix))
         response |= {"patchType": "JSONPatch", "patch": base64.b64encode(json.dumps(patch).encode()).decode()}
     return {"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "response": response}
+
+
+def _refused(code: int, message: str) -> JSON:
+    return {"allowed": False, "status": {"code": code, "message": message}}
 
 
 def _signed(new: Mapping[str, Any], owner: str) -> list[JSON]:

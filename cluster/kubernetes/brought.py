@@ -1,26 +1,29 @@
-"""MPIJobs that people make with kubectl: run and suspended as their tasks are, and told where those stand."""
+"""MPIJobs that people make with kubectl: run and suspended as their tasks are."""
 
-import hashlib
 import logging
+import math
 import threading
 import time
 import uuid
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import suppress
-from datetime import UTC, datetime
 from functools import partial
 from typing import Any
 
-from cluster import hints
-from cluster.kubernetes import hosts, mpijobs, names
+from cluster import hints, mpijob_asks
+from cluster.kubernetes import hosts, job_logs, mpijobs, names, seen
 from cluster.kubernetes.calls import Calls, Conflict, Missing, Refused
+from cluster.kubernetes.log_keeper import LogKeeper
 from cluster.kubernetes.options import Options
 from cluster.kubernetes.orders import DETAIL_AT_MOST, NameTaken, Outcome
+from cluster.kubernetes.pod_logs import Source
 from cluster.kubernetes.posts import Post
+from cluster.kubernetes.telling import Telling
+from cluster.kubernetes.troubles import Troubles
 from cluster.kubernetes.watch import Mirror
 from cluster.kubernetes.work import Work
 from cluster.models import BroughtJob, Instance, Region
+from cluster.mpijob_asks import Ask
 
 log = logging.getLogger(__name__)
 JSON = dict[str, Any]
@@ -37,7 +40,11 @@ class Brought:
         self._calls, self._options = calls, options
         self._jobs = Mirror(calls, f"{KIND}/mpijobs", changed, labelSelector=names.BUSINESS)
         self._pods = Mirror(calls, "/api/v1/pods", changed, labelSelector=names.BROUGHT)
-        self.mirrors = (self._jobs, self._pods)
+        launchers = f"{names.JOB_ROLE}={names.LAUNCHER},!{names.GANG}"
+        self._launchers = Mirror(calls, "/api/v1/pods", changed, labelSelector=launchers)
+        self.mirrors = (self._jobs, self._pods, self._launchers)
+        self._telling, self._logs = Telling(calls), LogKeeper(calls)
+        self._troubles = Troubles(options, math.inf)
         self._lock = threading.Lock()
         self._patched: dict[str, tuple[float, JSON]] = {}  # by uid: what the watch has not shown yet
 
@@ -52,7 +59,15 @@ class Brought:
             if runs and mpijobs.attempt_of(job) not in running:
                 work.begin(_key(job), partial(self._suspend, job))
         self._note(jobs, region)
-        self._tell(jobs, region, work)
+        self._telling.tell(jobs, region, work)
+        self._logs.keep({row.id for row in live})
+        self._troubles.keep({uuid.UUID(pod["metadata"]["uid"]) for pod in self._printing()})
+        self._logs.look()
+        hints.publish(*(f"log.{gang}" for gang in sorted(self._logs.news())))
+
+    def close(self) -> None:
+        """End what reads logs."""
+        self._logs.stop()
 
     def _give(
         self,
@@ -65,6 +80,9 @@ class Brought:
         pods: dict[int | None, list[JSON]] = defaultdict(list)
         for pod in self._pods.objects():
             pods[mpijobs.attempt_of(pod)].append(pod)
+        launchers = self._launchers_by_job()
+        for gang, job in by_gang.items():
+            pods[gang] += mpijobs.launchers(job, launchers[_named(job)])
         for row in live:
             if row.gang not in by_gang and row.gang not in pods:
                 continue
@@ -78,6 +96,16 @@ class Brought:
             )
             pod = mpijobs.member(place, by_gang.get(row.gang), pods[row.gang])
             posts[row.host].pods[row.id] = pod
+            printed = job_logs.sources(row.rank, place.node, pods[row.gang])
+            self._logs.follow_all(row.id, row.gang, printed, is_all=seen.is_gone(pod))
+            self._say_troubles(row, printed)
+
+    def _say_troubles(self, row: hosts.Wanted, printed: Iterable[Source]) -> None:
+        """Write into the log of a member what keeps its pods, once: how long to wait is for their owner to say."""
+        for source in printed:
+            _, words, _ = self._troubles.look(uuid.UUID(source.key), source.pod, time.monotonic())
+            if words:
+                self._logs.say(row.id, row.gang, words)
 
     def start(self, place: hosts.Place, spec: Mapping[str, Any], nodes: Sequence[str]) -> Outcome:
         """Run the job of a member's attempt, on the nodes of all of them; the first that is asked does it for all."""
@@ -87,6 +115,9 @@ class Brought:
             job = self._calls.get(path)
             if job["metadata"]["uid"] != asked["uid"]:
                 return "refused", place.host, GONE
+            planned, wanted = ", ".join(sorted(place.resources)), mpijob_asks.resource_of(job)
+            if planned != wanted:
+                return "refused", place.host, f"It asks for {wanted}, and was planned on {planned}."
             if mpijobs.attempt_of(job) != place.gang:
                 self._run(job, place.gang, path, nodes)
         except Missing:
@@ -100,13 +131,25 @@ class Brought:
 
     def _run(self, job: JSON, gang: int, path: str, nodes: Sequence[str]) -> None:
         uid = job["metadata"]["uid"]
-        left = [pod for pod in self._pods.objects() if names.labels_of(pod).get(names.BROUGHT) == uid]
-        if any(not mpijobs.is_over(pod) for pod in left):
+        workers = [pod for pod in self._pods.objects() if names.labels_of(pod).get(names.BROUGHT) == uid]
+        launchers = self._launchers_by_job()[_named(job)]
+        if any(not mpijobs.is_over(pod) for pod in (*workers, *launchers)):
             raise NameTaken(f"pods of {path} are left of an earlier attempt")
-        patch = mpijobs.starting(job, gang, nodes, self._options.tolerations)
+        after = max(map(mpijobs.made_at, launchers), default="")
+        patch = mpijobs.starting(job, gang, nodes, self._options.tolerations, after)
         # As it was read: of two who start it, one is told of a conflict.
         patch["metadata"]["resourceVersion"] = job["metadata"]["resourceVersion"]
         self._patch(path, uid, patch)
+
+    def _printing(self) -> list[JSON]:
+        return [*self._pods.objects(), *self._launchers.objects()]
+
+    def _launchers_by_job(self) -> dict[tuple[str, str], list[JSON]]:
+        """Return all launchers that there are, by the namespace and the name of their job."""
+        found: dict[tuple[str, str], list[JSON]] = defaultdict(list)
+        for pod in self._launchers.objects():
+            found[pod["metadata"]["namespace"], names.labels_of(pod).get(names.JOB_NAME, "")].append(pod)
+        return found
 
     def _patch(self, path: str, uid: str, patch: JSON) -> None:
         patched = self._calls.patch(path, patch)
@@ -143,31 +186,14 @@ class Brought:
         """Write down jobs that are new, and those that are no more."""
         rows = BroughtJob.objects.filter(region=region, deleted=False)
         known = set(rows.values_list("uid", flat=True))
-        new = [_row(jobs[uid], region) for uid in sorted(jobs.keys() - known)]
-        BroughtJob.objects.bulk_create(new, ignore_conflicts=True)
+        if new := sorted(jobs.keys() - known):
+            kinds = hosts.kinds(region)
+            made = [_row(jobs[uid], region, kinds) for uid in new]
+            BroughtJob.objects.bulk_create(made, ignore_conflicts=True)
         if gone := known - jobs.keys():
             rows.filter(uid__in=gone).update(deleted=True)
         if new or gone:
             hints.wake_pass()
-
-    def _tell(self, jobs: Mapping[str, JSON], region: Region, work: Work) -> None:
-        """Say on each job where its task stands, where that is news."""
-        rows = BroughtJob.objects.filter(region=region, deleted=False).exclude(state="")
-        for row in rows:
-            job = jobs.get(row.uid)
-            if job is not None and _told(row).items() - names.annotations_of(job).items():
-                work.begin(_key(job), partial(self._say, job, row))
-
-    def _say(self, job: JSON, row: BroughtJob) -> None:
-        metadata = job["metadata"]
-        try:
-            # First, so that none is lost where this breaks off in between; its name keeps it from being said twice.
-            with suppress(Conflict):
-                self._calls.create(f"/api/v1/namespaces/{metadata['namespace']}/events", _event(job, row))
-            patch = {"metadata": {"uid": row.uid, "annotations": _told(row)}}
-            self._calls.patch(_path(metadata), patch)
-        except (Missing, Conflict):
-            log.info("the MPIJob %s is no more", metadata["name"])
 
 
 def nodes_of(gang: int) -> list[str]:
@@ -175,17 +201,42 @@ def nodes_of(gang: int) -> list[str]:
     return list(Instance.objects.filter(gang=gang).order_by("rank").values_list("host__node", flat=True))
 
 
-def _row(job: JSON, region: Region) -> BroughtJob:
-    ask, metadata = mpijobs.read(job, region.name), job["metadata"]
+def _row(job: JSON, region: Region, kinds: Mapping[str, Sequence[str]]) -> BroughtJob:
+    ask, metadata = mpijob_asks.read(job, region.name), job["metadata"]
+    owner = names.annotations_of(job).get(names.OWNER, "")
+    faults = [] if owner else [f"Nobody knows who made it: it has no annotation {names.OWNER}."]
+    types = kinds.get(ask.resource, ())
+    faults += [*ask.faults, *_odd_types(ask, types, kinds)]
     return BroughtJob(
         region=region,
         uid=metadata["uid"],
         namespace=metadata["namespace"],
         name=metadata["name"],
-        owner=ask.owner[:150],
+        owner=owner[:150],
         document=dict(ask.document),
-        faults=list(ask.faults),
+        types=list(types),
+        faults=faults,
     )
+
+
+def _odd_types(ask: Ask, types: Sequence[str], kinds: Mapping[str, Sequence[str]]) -> list[str]:
+    """Say what is wrong with the kind of cards that it asks for, as far as the hosts of its cluster tell."""
+    if not ask.resource:
+        return []
+    if not types:
+        known = ", ".join(sorted(kinds)) or "none"
+        return [f"No host of this cluster has {ask.resource}; there are {known}."]
+    named = str(ask.document.get("GPUName", ""))
+    others = {
+        name.casefold() for resource, each in kinds.items() if resource != ask.resource for name in each
+    }
+    others -= {name.casefold() for name in types}
+    odd = [name.strip() for name in named.split(",") if name.strip().casefold() in others]
+    sentence = "The annotation {note} names {odd}: as {resource} this cluster has only {types}."
+    said = sentence.format(
+        note=f"{names.GROUP}/gpu-type", odd=", ".join(odd), resource=ask.resource, types=", ".join(types)
+    )
+    return [said] if odd else []
 
 
 def _same(one: JSON, other: JSON) -> bool:
@@ -196,32 +247,8 @@ def _same(one: JSON, other: JSON) -> bool:
     )
 
 
-def _told(row: BroughtJob) -> dict[str, str]:
-    number = {f"{names.GROUP}/task": str(row.task)} if row.task else {}
-    return {**number, f"{names.GROUP}/state": row.state, f"{names.GROUP}/reason": row.sentence}
-
-
-def _event(job: JSON, row: BroughtJob) -> JSON:
-    """Return an event on the job, whose name follows from what it says: said once however often it is tried."""
-    metadata, words = job["metadata"], f"{row.uid} {mpijobs.attempt_of(job)} {row.state} {row.sentence}"
-    about = {name: metadata[name] for name in ("name", "namespace", "uid")}
-    now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-    return {
-        "apiVersion": "v1",
-        "kind": "Event",
-        "metadata": {
-            "name": f"{metadata['name'][:200]}.{hashlib.sha256(words.encode()).hexdigest()[:16]}",
-            "namespace": metadata["namespace"],
-        },
-        "involvedObject": {"apiVersion": "kubeflow.org/v2beta1", "kind": "MPIJob", **about},
-        "type": "Warning" if row.state in {"refused", "failed"} else "Normal",
-        "reason": f"Task{row.state.title()}",
-        "message": row.sentence or f"Task {row.task} is {row.state}.",
-        "source": {"component": "taiji"},
-        "firstTimestamp": now,
-        "lastTimestamp": now,
-        "count": 1,
-    }
+def _named(job: Mapping[str, Any]) -> tuple[str, str]:
+    return job["metadata"]["namespace"], job["metadata"]["name"]
 
 
 def _key(job: Mapping[str, Any]) -> uuid.UUID:

@@ -20,6 +20,7 @@ TRY_S = 8.0  # how long a call that is throttled is tried again
 LONGEST_PAUSE_S = 5.0
 PAGE = 500
 MERGE = "application/merge-patch+json"
+APPLY = "application/apply-patch+yaml"  # of which JSON is a part
 
 
 class Refused(Exception):
@@ -112,6 +113,12 @@ class Calls:
     def patch(self, path: str, body: Mapping[str, Any]) -> JSON:
         """Merge `body` into an object."""
         found: JSON = json.loads(self._call("PATCH", path, body=body, kind=MERGE))
+        return found
+
+    def apply(self, path: str, body: Mapping[str, Any], manager: str) -> JSON:
+        """Have what `body` says of an object be so, and belong to `manager`; what others said of it stays theirs."""
+        query = {"fieldManager": manager, "force": "true"}
+        found: JSON = json.loads(self._call("PATCH", path, query=query, body=body, kind=APPLY))
         return found
 
     def delete(self, path: str, uid: str = "", grace_s: int | None = None) -> None:

@@ -5,38 +5,34 @@ import threading
 import time
 import uuid
 from collections.abc import Mapping
-from datetime import datetime
 from functools import partial
 from typing import Any
 
 from django.conf import settings
-from django.db import DatabaseError
-from django.utils import timezone
 from kubernetes import client
 
-from cluster import admission, fencing, hints, logs, sync
-from cluster.agent import VERSION
-from cluster.agent.protocol import PROTOCOL
-from cluster.kubernetes import hosts, names, nodes, posts
+from cluster import clock, hints
+from cluster.kubernetes import ceph, gang_seats, hosts, names, nodes
 from cluster.kubernetes import seen as pods_seen
-from cluster.kubernetes.brought import Brought, nodes_of
+from cluster.kubernetes.brought import Brought
 from cluster.kubernetes.calls import Away, Calls, Refused
+from cluster.kubernetes.gang_orders import GangOrders
 from cluster.kubernetes.lease import RENEW_S, Lease
-from cluster.kubernetes.members import member_of
+from cluster.kubernetes.log_keeper import LogKeeper
+from cluster.kubernetes.mount_troubles import MountTroubles
 from cluster.kubernetes.nodes import NodeSeen
 from cluster.kubernetes.options import Options
 from cluster.kubernetes.orders import Orders, instance_of
-from cluster.kubernetes.pod_logs import LogKeeper
-from cluster.kubernetes.posts import Content, Post
+from cluster.kubernetes.posts import Post
+from cluster.kubernetes.reporter import Reporter, Round
+from cluster.kubernetes.starts import Starts
 from cluster.kubernetes.troubles import Troubles
 from cluster.kubernetes.watch import Mirror
 from cluster.kubernetes.work import Work
 from cluster.models import Host, Region
-from cluster.reports import Report
 
 log = logging.getLogger(__name__)
 JSON = dict[str, Any]
-HEARD_EVERY_S = 10.0  # hosts that say nothing new are written down as heard so often
 SWEEP_EVERY_S = 300.0
 CONFIRM_S = 5.0  # a pod that we made and do not see for so long is looked up
 UNFINISHED = "status.phase!=Succeeded,status.phase!=Failed"
@@ -49,9 +45,9 @@ class Controller:
         """Speak for the nodes of the cluster behind `api`."""
         self.options = options
         self.wake = threading.Event()
-        self._boot = str(uuid.uuid4())
+        boot = str(uuid.uuid4())
         self.lease = Lease(
-            Calls(api), options.namespace, f"taiji-{names.label_value(options.region).lower()}", self._boot
+            Calls(api), options.namespace, f"taiji-{names.label_value(options.region).lower()}", boot
         )
         self._calls = Calls(api, self.lease.check)
         self._orders = Orders(self._calls, options)
@@ -59,17 +55,28 @@ class Controller:
         self.logs = LogKeeper(self._calls)
         limits: dict[str, Any] = dict(settings.CONTAINER)
         self._troubles = Troubles(options, float(limits["pull_timeout_s"]))
+        self._mounts = MountTroubles(self._calls, options)
         self._nodes, self._pods, self._others = self._mirrors()
+        self._gangs = GangOrders(self._calls, options, self._orders, self.wake.set, self.logs.say)
         self._brought = Brought(self._calls, options, self.wake.set) if options.mpijobs else None
         of_jobs = self._brought.mirrors if self._brought else ()
-        self._heard = (self._nodes, self._pods, self._others, *of_jobs)
+        self._drivers = Mirror(
+            self._calls,
+            ceph.DRIVERS,
+            self.wake.set,
+            optional=True,
+            fieldSelector=f"metadata.name={ceph.DRIVER}",
+        )
+        of_ceph = (self._drivers,) if options.ceph else ()
+        self._heard = (self._nodes, self._pods, self._others, *self._gangs.mirrors, *of_jobs, *of_ceph)
+        self._starts = Starts(self._orders, self._gangs, self._brought, options, self._work)
+        self._reporter = Reporter(boot, self._offers, self.wake.set)
         self._region: Region | None = None
         self._machine: str | None = None
-        self._seq = 0
         self._posts: dict[int, Post] = {}
+        self._in_pods: set[int] = set()  # gangs of which members run as pods of their own
         self._made: dict[uuid.UUID, tuple[float, JSON]] = {}  # pods that the watch has not shown yet
-        self._refused: set[int] = set()  # hosts that belong to another cluster
-        self._heard_at = self._swept_at = 0.0
+        self._swept_at = 0.0
 
     def _mirrors(self) -> tuple[Mirror, Mirror, Mirror]:
         changed, options = self.wake.set, self.options
@@ -83,10 +90,14 @@ class Controller:
                 "/api/v1/pods",
                 changed,
                 keep=_with_cards,
-                labelSelector=f"!{names.INSTANCE},!{names.BROUGHT}",
+                labelSelector=f"!{names.INSTANCE},!{names.ROLE}",
                 fieldSelector=f"spec.nodeName!=,{UNFINISHED}",
             ),
         )
+
+    def _offers(self) -> tuple[str, ...]:
+        """Return the kinds of instance that its nodes run now: with private ceph only while its driver is there."""
+        return (*self.options.offers, *(self.options.ceph_offers if self._drivers.objects() else ()))
 
     def start(self) -> None:
         """Begin to listen, and to try for the lease."""
@@ -100,6 +111,8 @@ class Controller:
             mirror.stop()
         self._work.stop()
         self.logs.stop()
+        if self._brought:
+            self._brought.close()
         self.lease.stop()
 
     def hosts(self) -> frozenset[int]:
@@ -121,8 +134,8 @@ class Controller:
         """Report what changed and do what is to be done; return whether that could be."""
         if self.trouble() or not self._knows_cluster():
             return False
-        now = timezone.now()
-        region = self._where()
+        clock.follow()
+        now, region = clock.now(), self._where()
         seen = {node.name: node for node in (nodes.seen(one, self.options) for one in self._nodes.objects())}
         known = hosts.rows(region)
         known = hosts.enter(region, (name for name, node in seen.items() if node.resources), known)
@@ -131,7 +144,9 @@ class Controller:
             node_of = {host.pk: host.node for host in known.values()}
             self._brought.gather(self._posts, node_of, region, self._work)
         self._take_results()
-        self._speak(known, seen, region, now)
+        outside = nodes.outside_use(self._others.objects())
+        heard = Round(region=region, known=known, seen=seen, outside=outside, now=now)
+        self._reporter.speak(heard, self._machine or "", self._posts)
         self._act(known)
         self.logs.look()
         hints.publish(*(f"log.{gang}" for gang in sorted(self.logs.news())))
@@ -160,25 +175,40 @@ class Controller:
         self._posts = {pk: self._posts.get(pk) or Post(pk) for pk in mine}
         for post in self._posts.values():
             post.pods, post.on_node = {}, mine[post.host].node in seen
-        shown = set()
-        for pod in self._pods.objects():
+        every = self._pods.objects()
+        shown, strays = self._gangs.gather(self._posts, filter(gang_seats.is_ours, every), self._work)
+        for pod in every:
+            if gang_seats.is_ours(pod):
+                continue
             pk = instance_of(pod)
             host = names.labels_of(pod).get(names.HOST, "")
             if pk is None or not host.isdecimal() or int(host) not in mine:
-                log.warning(
-                    "the pod %s belongs to no host of this region: it is ended", pod["metadata"]["name"]
-                )
-                self._end_stray(pk or uuid.UUID(pod["metadata"]["uid"]), pod)
+                strays.append(pod)
                 continue
             shown.add(pk)
             self._posts[int(host)].pods[pk] = pod
-            self.logs.follow(pk, pod)
+        for pod in strays:
+            self._end_stray(pod)
         self._confirm(shown)
+        self._follow(shown)
+
+    def _follow(self, shown: set[uuid.UUID]) -> None:
+        """Follow the logs of the pods that are there, and what keeps them; count the gangs that they are of."""
+        self._in_pods = set()
+        for post in self._posts.values():
+            for pk, pod in post.pods.items():
+                if pk in shown:
+                    self.logs.follow(pk, pod)
+                if not names.labels_of(pod).keys() & {names.ROLE, names.BROUGHT}:
+                    self._in_pods.add(int(names.labels_of(pod)[names.GANG]))
         self.logs.keep(shown)
         self._troubles.keep(shown | self._made.keys())
+        self._mounts.keep(shown)
 
-    def _end_stray(self, pk: uuid.UUID, pod: JSON) -> None:
+    def _end_stray(self, pod: JSON) -> None:
+        name, pk = pod["metadata"]["name"], instance_of(pod) or uuid.UUID(pod["metadata"]["uid"])
         if not pods_seen.is_leaving(pod):
+            log.warning("the pod %s belongs to no instance of this region: it is ended", name)
             self._work.begin(pk, partial(self._orders.stop, pod))
         elif pods_seen.is_gone(pod):
             self._work.begin(pk, partial(self._orders.forget, pod))
@@ -209,112 +239,23 @@ class Controller:
                         post.pods.pop(done.instance, None)
                 case ("refused", host, sentence) if host in self._posts:
                     self._posts[host].refuse(done.instance, sentence)
+                case ("gang", members, sentence) if sentence:
+                    for member in members:
+                        if member.host_id in self._posts:
+                            self._posts[member.host_id].refuse(member.id, sentence)
                 case _:
                     if done.refused is not None:
                         log.warning("instance %s: %s", done.instance, done.refused)
 
-    def _speak(
-        self, known: Mapping[str, Host], seen: Mapping[str, NodeSeen], region: Region, now: datetime
-    ) -> None:
-        """Report each host that has something new to say, or to be told; note of the others that they are heard."""
-        live = hosts.wanted(region)
-        marks = hosts.marks(live.values())
-        outside = nodes.outside_use(self._others.objects())
-        cards = hosts.known_cards(host.pk for host in known.values())
-        placed = hosts.placed(live.values())
-        quiet = []
-        for name, host in known.items():
-            post, node, mark = self._posts[host.pk], seen.get(name), marks.get(host.pk, ())
-            post.placed = placed.get(host.pk, frozenset())
-            if not self._is_heard(host, node, post, mark):
-                continue
-            content = self._content(post, node, outside.get(name, {}), cards.get(host.pk, []))
-            if content != post.content or mark != post.marks or host.lost_since is not None:
-                post.marks = mark
-                self._report_alone(host, post, content, now)
-            elif node:
-                quiet.append(host.pk)
-        if time.monotonic() - self._heard_at >= HEARD_EVERY_S:
-            hosts.heard(quiet, now)
-            self._heard_at = time.monotonic()
-
-    def _is_heard(self, host: Host, node: NodeSeen | None, post: Post, mark: tuple[object, ...]) -> bool:
-        """Say whether anybody knows what runs on a host, and see to what its cluster wants of it."""
-        if node is None:
-            hosts.remove(host)
-            return bool(post.pods or post.ended or mark)
-        hosts.restore(host)
-        hosts.close(host, node.closed)
-        return node.ready  # else it is lost after a while, as any host
-
-    def _content(
-        self, post: Post, node: NodeSeen | None, outside: Mapping[str, int], known: list[nodes.KnownCard]
-    ) -> Content:
-        return Content(
-            address=node.address if node else "",
-            trouble=node.trouble[:255] if node else "",
-            offers=self.options.offers,
-            cards=posts.card_reports(nodes.cards(node, outside, known)) if node else (),
-            instances=post.instances(),
-        )
-
-    def _report_alone(self, host: Host, post: Post, content: Content, now: datetime) -> None:
-        """Report, and let a fault in one host not keep the others from theirs."""
-        try:
-            self._report(host, post, content, now)
-        except DatabaseError:
-            raise
-        except Exception:
-            log.exception("host %s was left as it is", host.name)
-            post.content = None
-
-    def _written(self, content: Content, now: datetime) -> Report:
-        """Return the report that an agent would write."""
-        self._seq += 1
-        return Report(
-            version=VERSION,
-            boot=self._boot,
-            seq=self._seq,
-            clock=now.timestamp(),
-            address=content.address,
-            offers=content.offers,
-            trouble=content.trouble,
-            cards=content.cards,
-            instances=tuple(posts.with_log(one, logs.end_of(one.id)) for one in content.instances),
-            have="",
-            wait_s=0.0,
-            protocol=PROTOCOL,
-            machine=self._machine or "",
-            seat="kubernetes",
-        )
-
-    def _report(self, host: Host, post: Post, content: Content, now: datetime) -> None:
-        report = self._written(content, now)
-        try:
-            post.desired = sync.take(host, report, now)
-            post.content = content
-        except sync.Late:
-            post.content = None  # somebody else wrote: told anew with the next round
-        except sync.NotKnown:
-            post.desired, post.content = posts.nothing_but(content.instances), content
-        except fencing.Refused as refused:
-            if host.pk not in self._refused:
-                log.error("%s", admission.sentence(refused, host.name))
-            self._refused.add(host.pk)
-            post.desired, post.content = None, None
-            return
-        self._refused.discard(host.pk)
-        self.wake.set()
-
     def _act(self, known: Mapping[str, Host]) -> None:
         """Begin what there is to do."""
         busy, doubtful = self._work.busy(), self._work.doubtful()
-        node_of = {host.pk: host.node for host in known.values()}
+        asked: dict[uuid.UUID, Post] = {}
         for post in self._posts.values():
             if post.desired is None:
                 continue
             steps = post.steps(busy)
-            self._start(post, node_of[post.host], steps.start)
+            asked |= dict.fromkeys(map(uuid.UUID, steps.start), post)
             for pk in map(uuid.UUID, steps.stop):
                 if not pods_seen.is_leaving(post.pods[pk]):
                     self._work.begin(pk, partial(self._stop, post.pods[pk]))
@@ -324,38 +265,23 @@ class Controller:
                     self.wake.set()
             for pk in map(uuid.UUID, steps.forget):
                 self._forget(post, pk)
-            for pod, told in post.notes():
+            for pod, told in post.notes(self._gangs.hosts):
                 self._work.begin(_id(pod), partial(self._orders.annotate, pod, told))
             self._give_up(post, busy)
-
-    def _start(self, post: Post, node: str, start: tuple[str, ...]) -> None:
-        if not start or post.desired is None:
-            return
-        orders = {str(pk): (spec, sealed) for pk, _, _, spec, sealed in post.desired.instances}
-        places = hosts.places([uuid.UUID(pk) for pk in start])
-        for pk in start:
-            place = places.get(uuid.UUID(pk))
-            if place is None:
-                continue
-            spec, sealed = orders[pk]
-            if spec.get("mpijob") and self._brought:
-                nodes = nodes_of(place.gang)
-                self._work.begin(place.id, partial(self._brought.start, place, spec, nodes))
-                continue
-            member = member_of(place, node, spec, sealed, self.options)
-            if member is None:
-                post.refuse(place.id, posts.UNREADABLE)
-                continue
-            self._work.begin(place.id, partial(self._orders.launch, member))
+        self._starts.begin(asked, {host.pk: host.node for host in known.values()}, self._in_pods)
 
     def _stop(self, pod: Mapping[str, Any]) -> None:
-        orders = self._brought if names.BROUGHT in names.labels_of(pod) else self._orders
-        if orders is not None:
-            orders.stop(pod)
+        if names.BROUGHT in names.labels_of(pod):
+            if self._brought:
+                self._brought.stop(pod)
+        elif gang_seats.is_ours(pod):
+            self._gangs.stop(pod)
+        else:
+            self._orders.stop(pod)
 
     def _forget(self, post: Post, pk: uuid.UUID) -> None:
         pod = post.pods.get(pk)
-        if pod is None or names.BROUGHT in names.labels_of(pod):
+        if pod is None or not gang_seats.is_there(pod) or names.BROUGHT in names.labels_of(pod):
             post.ended.pop(pk, None)
             return
         if self.logs.is_whole(pk):
@@ -364,11 +290,14 @@ class Controller:
 
     def _give_up(self, post: Post, busy: set[uuid.UUID]) -> None:
         for pk, pod in post.pods.items():
-            trouble, words, is_over = self._troubles.look(pk, pod, time.monotonic())
+            unmounted = self._mounts.look(pk, pod, self._work)
+            trouble, words, is_over = self._troubles.look(pk, pod, time.monotonic(), unmounted)
             if words:
                 self.logs.say(pk, int(names.labels_of(pod)[names.GANG]), words)
-            if is_over and trouble is not None and pk not in busy:
-                cause = "image" if trouble.kind == "image" else ""
+            # One that was made by others goes with its reason, unless it is held by then.
+            is_held = names.FINALIZER in (pod["metadata"].get("finalizers") or ())
+            if is_over and trouble is not None and is_held and pk not in busy:
+                cause = trouble.kind if trouble.kind in {"image", "data", "data_away"} else ""
                 self._work.begin(pk, partial(self._orders.give_up, pod, cause, trouble.sentence))
 
     def _sweep(self, region: Region) -> None:

@@ -1,8 +1,8 @@
 """The rows of a cluster's nodes: which hosts there are, what the platform wants of them, and that they are heard."""
 
 import uuid
-from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -10,7 +10,8 @@ from django.db.models import Exists, OuterRef
 
 from cluster import gangs, host_moves, inventory
 from cluster.host_states import State
-from cluster.kubernetes.nodes import KnownCard
+from cluster.kubernetes.gang_seats import Seat
+from cluster.kubernetes.nodes import KnownCard, resource_of
 from cluster.models import Card, CardLease, Host, Instance, Region
 
 GONE_NODE = "The node is gone from its cluster."
@@ -67,6 +68,27 @@ def wanted(of: Region) -> dict[uuid.UUID, Wanted]:
     }
 
 
+def seats(gangs: Collection[int]) -> dict[int, list[Seat]]:
+    """Return all members of these gangs, also those that are gone, in one query; none for no gangs."""
+    found: dict[int, list[Seat]] = {gang: [] for gang in gangs}
+    if gangs:
+        columns = ("id", "gang", "rank", "host", "host__node", "phase", "wanted")
+        for pk, gang, rank, host, node, phase, is_wanted in (
+            Instance.objects.filter(gang__in=list(gangs)).order_by("gang", "rank").values_list(*columns)
+        ):
+            seat = Seat(id=pk, gang=gang, rank=rank, host=host, node=node, phase=phase, wanted=is_wanted)
+            found[gang].append(seat)
+    return found
+
+
+def led(gangs: Collection[int]) -> set[int]:
+    """Return those of the gangs whose first member alone runs the command, in one query; none for no gangs."""
+    if not gangs:
+        return set()
+    idle = Instance.objects.filter(gang__in=list(gangs), rank=1, spec__command=None)
+    return set(idle.values_list("gang", flat=True))
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Place:
     """Where an instance is to run, and on which kind of cards."""
@@ -75,18 +97,29 @@ class Place:
     host: int
     gang: int
     rank: int
-    card: str  # uuid of one of its cards; blank: it has none
+    resources: Mapping[str, int]  # what the cluster calls its cards, and how many of each
 
 
 def places(instances: Sequence[uuid.UUID]) -> dict[uuid.UUID, Place]:
     """Return where these instances are to run, in two queries."""
     leases = CardLease.objects.filter(instance__in=instances, released_at=None).order_by("card__index")
-    cards = dict(leases.values_list("instance", "card__uuid"))
+    cards: dict[uuid.UUID, Counter[str]] = defaultdict(Counter)
+    for pk, uid in leases.values_list("instance", "card__uuid"):
+        cards[pk][resource_of(uid)] += 1
     rows = Instance.objects.filter(pk__in=instances).values_list("pk", "host", "gang", "rank")
     return {
-        pk: Place(id=pk, host=host, gang=gang, rank=rank, card=cards.get(pk, ""))
+        pk: Place(id=pk, host=host, gang=gang, rank=rank, resources=cards[pk])
         for pk, host, gang, rank in rows
     }
+
+
+def kinds(of: Region) -> dict[str, list[str]]:
+    """Return the names of the types that cards of the cluster's resources are of, such as nvidia.com/gpu."""
+    found: dict[str, dict[str, None]] = defaultdict(dict)
+    cards = Card.objects.filter(host__region=of).exclude(host__node="").order_by("pk")
+    for uid, name in cards.values_list("uuid", "gpu_type__name"):
+        found[resource_of(uid)][name] = None
+    return {resource: list(names) for resource, names in found.items()}
 
 
 def marks(live: Iterable[Wanted]) -> dict[int, tuple[object, ...]]:

@@ -1,5 +1,6 @@
 """From a row's order to what its pod is made of: the only place of this room where secrets are in clear."""
 
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -7,12 +8,12 @@ from cryptography.fernet import InvalidToken
 
 from cluster import pod_tokens, vault
 from cluster.kubernetes.hosts import Place
-from cluster.kubernetes.nodes import GPU, resource_of
 from cluster.kubernetes.options import Options
 from cluster.kubernetes.pods import Member
 from cluster.registries import registry_of
 
 REGISTRY, TOKEN = "container.registry.", "code.token"
+DATA_KEY = re.compile(r"data\.(\d+)\.secret")
 
 
 def member_of(
@@ -35,9 +36,10 @@ def member_of(
         host_id=place.host,
         node=node,
         spec=spec,
-        resource=resource_of(place.card) or GPU,
+        resources=place.resources,
         secret_env={name: value for name, value in secrets.items() if "." not in name},
         code_token=secrets.get(TOKEN, ""),
+        data_keys={found[1]: value for name, value in secrets.items() if (found := DATA_KEY.fullmatch(name))},
         pod_token=pod_tokens.issue(place.id) if code.get("kind") == "upload" else "",
         registry={**registry, "name": registry_of(image)} if registry else {},
     )

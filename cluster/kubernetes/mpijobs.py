@@ -1,88 +1,15 @@
-"""An MPIJob that somebody brings: what it asks for, how it is started and suspended, where it stands; pure."""
+"""An MPIJob that somebody brings: how it is started and suspended, and where its attempt stands; pure."""
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from cluster.kubernetes import names
-from cluster.kubernetes.nodes import GPU, use
 from cluster.kubernetes.pods import STAY
 
 JSON = dict[str, Any]
 Job = Mapping[str, Any]
-CLASSES: Mapping[str, bool | str] = {"high": False, "elastic": True, "auto": "auto"}
-FLAGS = {"true": True, "false": False}
-# What may be said of the task: annotation → field of a task's document.
-TEXTS: Mapping[str, str] = {
-    "gpu-type": "GPUName",
-    "name": "task_flag",
-    "priority": "priority",
-    "time-limit": "time_limit",
-}
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Ask:
-    """What an MPIJob asks for."""
-
-    owner: str
-    document: Mapping[str, Any]
-    faults: Sequence[str] = field(default=())  # why it cannot be a task, a sentence each
-
-
-def read(job: Job, region: str) -> Ask:
-    """Return what an MPIJob asks for, with all that keeps it from being a task."""
-    faults: list[str] = []
-    said = {
-        name.removeprefix(f"{names.GROUP}/"): value
-        for name, value in names.annotations_of(job).items()
-        if name.startswith(f"{names.GROUP}/")
-    }
-    owner = said.get("owner", "")
-    if not owner:
-        faults.append(f"Nobody knows who made it: it has no annotation {names.OWNER}.")
-    document: JSON = {
-        "business_flag": names.labels_of(job)[names.BUSINESS],
-        "task_flag": job["metadata"]["name"],
-        "region": region,
-        "is_elasticity": _one_of(said, "class", CLASSES, "high", faults),
-        "enable_evicted_pulled_up": _one_of(said, "pull-up", FLAGS, "false", faults),
-        "start_cmd": f"# MPIJob {job['metadata']['namespace']}/{job['metadata']['name']}",
-        **_size(job, faults),
-    }
-    document |= {name: said[key] for key, name in TEXTS.items() if said.get(key)}
-    return Ask(owner=owner, document=document, faults=tuple(faults))
-
-
-def _one_of(
-    said: Mapping[str, str], key: str, known: Mapping[str, bool | str], default: str, faults: list[str]
-) -> bool | str:
-    value = said.get(key, default)
-    if value not in known:
-        faults.append(f"The annotation {names.GROUP}/{key} is {value!r}; it is one of {', '.join(known)}.")
-    return known.get(value, False)
-
-
-def _size(job: Job, faults: list[str]) -> JSON:
-    spec, found = job["spec"], len(faults)
-    replicas = spec.get("mpiReplicaSpecs") or {}
-    workers, launcher = replicas.get("Worker") or {}, replicas.get("Launcher")
-    number = int(workers.get("replicas") or 0)
-    asked = use(workers["template"]) if number and workers.get("template") else {}
-    cards = asked.get(GPU, 0)
-    if not launcher:
-        faults.append("It has no launcher (spec.mpiReplicaSpecs.Launcher).")
-    elif any(use(launcher["template"]).values()):
-        faults.append("Its launcher asks for cards: only workers have some.")
-    if not number:
-        faults.append("It has no workers (spec.mpiReplicaSpecs.Worker.replicas).")
-    elif not cards or set(asked) != {GPU}:
-        faults.append(f"Its workers have to ask for cards as a limit of {GPU}, and for no others.")
-    slots = int(spec.get("slotsPerWorker") or 1)
-    if cards and slots not in {1, cards}:
-        faults.append(f"slotsPerWorker is {slots}, and each worker asks for {cards} cards: they differ.")
-    return {"host_num": number, "host_gpu_num": cards} if len(faults) == found else {}
 
 
 def is_suspended(job: Job) -> bool:
@@ -106,35 +33,55 @@ def ended(job: Job) -> str:
 
 def suspending() -> JSON:
     """Return the merge patch that suspends it."""
-    return {"spec": {"runPolicy": {"suspend": True}}}
+    # A worker that failed would else stay, and its operator take it for one of the next attempt.
+    return {"spec": {"runPolicy": {"suspend": True, "cleanPodPolicy": "All"}}}
 
 
-def starting(job: Job, gang: int, nodes: Sequence[str], tolerations: Iterable[str]) -> JSON:
-    """Return the merge patch that runs it as this gang, one worker on each of these nodes."""
+def launchers(job: Job, pods: Iterable[Mapping[str, Any]]) -> list[JSON]:
+    """Return the launchers of the attempt that a job runs or ran last, of all that are its own, marked as such.
+
+    The operator makes what they are made from while the job is suspended, before anybody knows of an attempt, and not
+    anew for each: so they bear no mark of ours, and which attempt one is of shows when it was made.
+    """
+    after = names.annotations_of(job).get(names.AFTER, "")
+    marks = {names.ROLE: names.LAUNCHER, names.ATTEMPT: str(attempt_of(job))}
+    return [
+        {**pod, "metadata": {**pod["metadata"], "labels": {**names.labels_of(pod), **marks}}}
+        for pod in pods
+        if made_at(pod) > after and made_at(pod) >= made_at(job)
+    ]
+
+
+def made_at(thing: Mapping[str, Any]) -> str:
+    """Return when an object was made, by the API server's clock and in a form that sorts by time."""
+    return str(thing["metadata"].get("creationTimestamp", ""))
+
+
+def starting(job: Job, gang: int, nodes: Sequence[str], tolerations: Iterable[str], after: str = "") -> JSON:
+    """Return the merge patch that runs it as this gang, one worker on each of these nodes.
+
+    `after`: when the last launcher of an earlier attempt was made; blank: there was none.
+    """
     uid, workers = job["metadata"]["uid"], job["spec"]["mpiReplicaSpecs"]["Worker"]["template"]
     pod = workers.get("spec") or {}
     worker = {
-        "metadata": {"labels": _marks(uid, gang, "worker")},
+        "metadata": {
+            "labels": {names.BROUGHT: uid, names.ATTEMPT: str(gang), names.ROLE: names.WORKER},
+        },
         "spec": {
             "affinity": _affinity(pod.get("affinity") or {}, gang, nodes),
             "tolerations": _tolerations(pod.get("tolerations") or (), tolerations),
         },
     }
-    launcher = {"metadata": {"labels": _marks(uid, gang, "launcher")}}
-    clean = (job["spec"].get("runPolicy") or {}).get("cleanPodPolicy")
     return {
-        "metadata": {"annotations": {names.ATTEMPT: str(gang)}},
+        "metadata": {"annotations": {names.ATTEMPT: str(gang), names.AFTER: after}},
         "spec": {
             # Workers that stay after the end would keep their cards for ever.
-            "runPolicy": {"suspend": False, "cleanPodPolicy": clean if clean == "All" else "Running"},
+            "runPolicy": {"suspend": False, "cleanPodPolicy": "Running"},
             "launcherCreationPolicy": "WaitForWorkersReady",
-            "mpiReplicaSpecs": {"Worker": {"template": worker}, "Launcher": {"template": launcher}},
+            "mpiReplicaSpecs": {"Worker": {"template": worker}},
         },
     }
-
-
-def _marks(uid: str, gang: int, role: str) -> dict[str, str]:
-    return {names.BROUGHT: uid, names.ATTEMPT: str(gang), names.ROLE: role}
 
 
 def _affinity(given: Mapping[str, Any], gang: int, nodes: Sequence[str]) -> JSON:
@@ -142,7 +89,7 @@ def _affinity(given: Mapping[str, Any], gang: int, nodes: Sequence[str]) -> JSON
     terms = [
         {"matchFields": [{"key": "metadata.name", "operator": "In", "values": [node]}]} for node in nodes
     ]
-    mates = {names.ATTEMPT: str(gang), names.ROLE: "worker"}
+    mates = {names.ATTEMPT: str(gang), names.ROLE: names.WORKER}
     apart = {"labelSelector": {"matchLabels": mates}, "topologyKey": "kubernetes.io/hostname"}
     required = "requiredDuringSchedulingIgnoredDuringExecution"
     return {
@@ -206,12 +153,12 @@ def _says_suspended(job: Job) -> bool:
 
 
 def _is_worker(pod: Mapping[str, Any]) -> bool:
-    return names.labels_of(pod).get(names.ROLE) == "worker"
+    return names.labels_of(pod).get(names.ROLE) == names.WORKER
 
 
 def _exit_code(pods: Iterable[Mapping[str, Any]]) -> int:
-    """Return what the launcher ended with; 1 where its pod is no more: only that it failed is known."""
-    for pod in pods:
+    """Return what the last launcher ended with; 1 where it is no more: only that it failed is known."""
+    for pod in sorted(pods, key=made_at, reverse=True):
         for each in (pod.get("status") or {}).get("containerStatuses") or ():
             code = ((each.get("state") or {}).get("terminated") or {}).get("exitCode")
             if code and not _is_worker(pod):

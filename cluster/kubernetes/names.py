@@ -4,10 +4,11 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from cluster.mpijob_review import ATTEMPT as ATTEMPT
-from cluster.mpijob_review import BUSINESS as BUSINESS
-from cluster.mpijob_review import GROUP as GROUP
-from cluster.mpijob_review import OWNER as OWNER
+from cluster.mpijob_asks import AFTER as AFTER
+from cluster.mpijob_asks import ATTEMPT as ATTEMPT
+from cluster.mpijob_asks import BUSINESS as BUSINESS
+from cluster.mpijob_asks import GROUP as GROUP
+from cluster.mpijob_asks import OWNER as OWNER
 
 REGION = f"{GROUP}/region"  # whose it is: one controller per region
 INSTANCE = f"{GROUP}/instance"
@@ -22,12 +23,15 @@ COMMIT = f"{GROUP}/commit"  # an annotation: what the first member runs
 VERDICT = f"{GROUP}/verdict"  # an annotation: why it was given up, a cause and a sentence
 # Of MPIJobs that people bring, and of their pods.
 BROUGHT = f"{GROUP}/mpijob"  # uid of the MPIJob that a pod is of
-ROLE = f"{GROUP}/mpi-role"
+ROLE = f"{GROUP}/mpi-role"  # of the pods of our own MPIJobs, too
+# Labels of the MPI operator, on all pods of its jobs.
+JOB_NAME, JOB_ROLE = "training.kubeflow.org/job-name", "training.kubeflow.org/job-role"
 GPU_TYPE = f"{GROUP}/gpu-type"  # a node's own word for its cards, before any other
 
-# A pod is kept until its end was received, as exit records are on hosts with an agent.
+# An MPIJob of ours, and each pod, is kept until its end was received, as exit records are on hosts with an agent.
 FINALIZER = f"{GROUP}/report"
 MAIN, CODE = "main", "code"  # containers
+LAUNCHER, WORKER = "launcher", "worker"  # roles of the pods of an MPIJob
 
 
 def pod_name(gang: int, rank: int) -> str:
@@ -38,6 +42,11 @@ def pod_name(gang: int, rank: int) -> str:
 def service_name(gang: int) -> str:
     """Return the name of the headless service through which the members of a gang find each other."""
     return f"taiji-{gang}"
+
+
+def job_name(gang: int) -> str:
+    """Return the name of the MPIJob that runs a gang, and of the service that the operator makes for it."""
+    return service_name(gang)
 
 
 def address(gang: int, rank: int, namespace: str) -> str:

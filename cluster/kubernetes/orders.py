@@ -5,7 +5,7 @@ import uuid
 from collections.abc import Mapping
 from typing import Any
 
-from cluster.kubernetes import names, pods
+from cluster.kubernetes import ceph, names, pods
 from cluster.kubernetes.calls import Away, Calls, Conflict, Missing, Refused
 from cluster.kubernetes.options import Options
 from cluster.kubernetes.pods import Member
@@ -27,12 +27,14 @@ class Orders:
         """Give them through `calls`."""
         self._calls, self._options = calls, options
         folder = f"/api/v1/namespaces/{options.namespace}"
-        self._pods, self._services, self._secrets = (
-            f"{folder}/{kind}" for kind in ("pods", "services", "secrets")
+        self._pods, self._services, self.secrets, self._claims = (
+            f"{folder}/{kind}" for kind in ("pods", "services", "secrets", "persistentvolumeclaims")
         )
 
     def launch(self, member: Member) -> Outcome:
         """Have the pod of a member; raises NameTaken, calls.Away."""
+        if why := ceph.clash(member.spec, pods.storage_of(member.spec, self._options)):
+            return "refused", member.host_id, why
         try:
             pod = self._start(member)
         except Refused as refused:
@@ -51,20 +53,29 @@ class Orders:
         """Make what the pod needs, the pod, and have the former go with it."""
         secrets = pods.secrets(member, self._options)
         for secret in secrets:
-            self._once(self._secrets, secret)
+            self.once(self.secrets, secret)
         if member.members > 1:
-            self._once(self._services, pods.service(member.gang, self._options))
+            self.once(self._services, pods.service(member.gang, self._options))
+        self.bring_data(member)
         pod = self._pod(member)
-        owned = {"metadata": {"ownerReferences": [pods.owner(pod)]}}
-        paths = [f"{self._secrets}/{secret['metadata']['name']}" for secret in secrets]
+        for secret in secrets:
+            self.own(self.secrets, secret["metadata"]["name"], pods.owner(pod))
         if member.members > 1 and member.rank == 0:
-            paths.append(f"{self._services}/{names.service_name(member.gang)}")
-        for path in paths:
-            try:
-                self._calls.patch(path, owned)
-            except (Refused, Away) as error:  # the pod is there and runs; what is left over is swept
-                log.warning("%s has no owner: %s", path, error)
+            self.own(self._services, names.service_name(member.gang), pods.owner(pod))
+        if member.rank == 0:
+            self.own_data(member, pods.owner(pod))
         return pod
+
+    def bring_data(self, member: Member) -> None:
+        """Make the volumes of private ceph that all pods of its attempt share."""
+        for folder, body in ceph.objects(member.spec, member.gang, member.data_keys, self._options):
+            self.once(folder, body)
+
+    def own_data(self, member: Member, owner: Mapping[str, Any]) -> None:
+        """Have claims and Secrets of private ceph go with their owner; volumes are swept, as they can have none."""
+        for number, _ in enumerate(ceph.mounts(member.spec)):
+            for folder in (self.secrets, self._claims):
+                self.own(folder, ceph.name(member.gang, number), owner)
 
     def stop(self, pod: Mapping[str, Any]) -> None:
         """Have a pod end within its grace; only this one, whoever has its name by then."""
@@ -73,6 +84,27 @@ class Orders:
             self._calls.delete(f"{self._pods}/{metadata['name']}", uid=metadata["uid"])
         except Conflict:
             log.info("%s is another pod by now", metadata["name"])
+
+    def hold(self, pod: Mapping[str, Any]) -> None:
+        """Keep a pod that somebody else made until its end was received."""
+        metadata = pod["metadata"]
+        # As it was seen: a finalizer that another added since is not lost.
+        body = {
+            "finalizers": [*(metadata.get("finalizers") or ()), names.FINALIZER],
+            "resourceVersion": metadata["resourceVersion"],
+            "uid": metadata["uid"],
+        }
+        try:
+            self._calls.patch(f"{self._pods}/{metadata['name']}", {"metadata": body})
+        except (Missing, Conflict):
+            log.info("%s changed meanwhile, or is no more", metadata["name"])
+
+    def own(self, folder: str, name: str, owner: Mapping[str, Any]) -> None:
+        """Have an object go with its owner; where that fails it is left over, and swept."""
+        try:
+            self._calls.patch(f"{folder}/{name}", {"metadata": {"ownerReferences": [owner]}})
+        except (Refused, Away) as error:
+            log.warning("%s/%s has no owner: %s", folder, name, error)
 
     def give_up(self, pod: Mapping[str, Any], cause: str, sentence: str) -> None:
         """Have a pod end that cannot start, with the reason kept on it."""
@@ -113,7 +145,8 @@ class Orders:
         """
         mine = f"{names.REGION}={names.label_value(self._options.region)}"
         swept = 0
-        for folder in (self._secrets, self._services):
+        of_ceph = (self._claims, "/api/v1/persistentvolumes") if self._options.ceph else ()
+        for folder in (self.secrets, self._services, *of_ceph):
             things, _ = self._calls.list(folder, labelSelector=mine)
             for thing in things:
                 labels, metadata = names.labels_of(thing), thing["metadata"]
@@ -132,7 +165,7 @@ class Orders:
                 raise NameTaken(f"{member.name} is the name of another pod that is not gone yet") from None
             return found
 
-    def _once(self, folder: str, body: JSON) -> None:
+    def once(self, folder: str, body: JSON) -> None:
         """Create an object; one of that name that was left by a start that broke off is the same."""
         try:
             self._calls.create(folder, body)

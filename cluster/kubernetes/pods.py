@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from cluster.kubernetes import code, names, script
+from cluster.kubernetes import ceph, code, names, script
 from cluster.kubernetes.options import POD_FOLDER, RUN_FOLDER, WORK_FOLDER, Options
 
 JSON = dict[str, Any]
@@ -28,10 +28,12 @@ class Member:
     host_id: int
     node: str
     spec: Mapping[str, Any]  # as in cluster/agent/protocol.py, without secrets
-    resource: str  # what the device plugin calls the cards, such as nvidia.com/gpu
+    # What the device plugin calls its cards, such as nvidia.com/gpu, and how many of each.
+    resources: Mapping[str, int]
     secret_env: Mapping[str, str] = field(default_factory=dict)
     code_token: str = ""  # for the git host
     pod_token: str = ""  # for the platform
+    data_keys: Mapping[str, str] = field(default_factory=dict)  # of private ceph, by number
     registry: Mapping[str, str] = field(default_factory=dict)  # username, password and the registry's name
 
     @property
@@ -229,9 +231,7 @@ def storage_of(spec: Mapping[str, Any], options: Options) -> str:
 def _limits(member: Member) -> JSON:
     """Return what it may use; the request of each follows from its limit."""
     asked = member.spec.get("container") or member.spec.get("limits") or {}
-    found: JSON = {}
-    if cards := len(member.spec["cards"]):
-        found[member.resource] = str(cards)
+    found: JSON = {name: str(number) for name, number in sorted(member.resources.items())}
     if asked.get("memory_mib"):
         found["memory"] = f"{int(asked['memory_mib'])}Mi"
     if asked.get("cpus"):
@@ -250,6 +250,7 @@ def _volumes(member: Member, options: Options) -> list[JSON]:
         {"name": "run", "emptyDir": {}},
         {"name": "pod", "downwardAPI": {"items": told}},
         {"name": "storage", "persistentVolumeClaim": {"claimName": options.storage_claim}},
+        *ceph.volumes(member.spec, member.gang),
     ]
     if container.get("shm_mib"):
         memory = {"medium": "Memory", "sizeLimit": f"{int(container['shm_mib'])}Mi"}
@@ -270,6 +271,7 @@ def _mounts(member: Member, options: Options) -> list[JSON]:
             "mountPath": storage_of(member.spec, options),
             "subPath": str(member.spec["storage"]),
         },
+        *ceph.places(member.spec),
     ]
     if container.get("shm_mib"):
         found.append({"name": "shm", "mountPath": "/dev/shm"})

@@ -66,18 +66,22 @@ class Post:
             forget=tuple(pk for pk in steps.forget if pk not in spared),
         )
 
-    def notes(self) -> Iterable[tuple[Pod, dict[str, str]]]:
-        """Return what pods have to be told while they run, and do not know yet."""
+    def notes(self, hosts: Mapping[int, str]) -> Iterable[tuple[Pod, dict[str, str]]]:
+        """Return what pods have to be told while they run, and do not know yet.
+
+        `hosts` are the host files of gangs whose pods were made by others: the word to start brings them.
+        """
         if self.desired is None:
             return
         for pk, run, go, spec, _sealed in self.desired.instances:
             pod = self.pods.get(pk)
-            if pod is None or not run:
+            if pod is None or not run or not pod["metadata"].get("uid"):
                 continue
-            known, code = names.annotations_of(pod), spec.get("code") or {}
-            told = {}
-            if go and names.labels_of(pod).get(names.WAITS) and not known.get(names.GO):
-                told[names.GO] = "yes"
+            known, labels, code = names.annotations_of(pod), names.labels_of(pod), spec.get("code") or {}
+            told: dict[str, str] = {}
+            if go and labels.get(names.WAITS) and not known.get(names.GO):
+                word = hosts.get(int(labels[names.GANG]), "") if names.ROLE in labels else "yes"
+                told |= {names.GO: word} if word else {}
             if code.get("follow") and code.get("commit") and not known.get(names.COMMIT):
                 told[names.COMMIT] = str(code["commit"])
             if told:

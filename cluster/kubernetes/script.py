@@ -10,6 +10,22 @@ from cluster.kubernetes.options import POD_FOLDER, RUN_FOLDER
 SHELL = "/bin/sh"
 IDLE = "exec >/dev/null 2>&1; while :; do sleep 3600 & wait $!; done"  # keeps a place
 STOPPED = 143  # as a shell says that TERM ended it
+# The other members of an MPIJob let the first one in, where their image can, and keep their place whether or not.
+LET_IN = f"[ -x /usr/sbin/sshd ] && /usr/sbin/sshd -De; {IDLE}"
+
+# Workers of an MPIJob are made from one template: which member each is, follows from the node that it came to.
+# TAIJI_SEATS are words like NODE/RANK/INSTANCE.
+SEAT = """\
+for seat in $TAIJI_SEATS; do
+    case $seat in
+    "$TAIJI_NODE"/*)
+        seat=${seat#*/}
+        export RANK="${seat%%/*}" NODE_RANK="${seat%%/*}" TAIJI_INSTANCE_ID="${seat#*/}"
+        ;;
+    esac
+done
+unset seat TAIJI_SEATS TAIJI_NODE
+"""
 
 FIRST = f"""\
 child=
@@ -20,11 +36,14 @@ term() {{
     for one in $below; do term "$one"; done
 }}
 trap 'if [ "$child" ]; then term "$child"; else exit {STOPPED}; fi' TERM
+{SEAT}\
 if [ "$TAIJI_HOSTS" ]; then printf '%s\\n' "$TAIJI_HOSTS" >{RUN_FOLDER}/hosts || exit 78; fi
 mkdir -p "$TAIJI_TASK_DIR" || {{ echo "[taiji] the folder $TAIJI_TASK_DIR could not be made"; exit 78; }}
 if [ "$TAIJI_WAITS" ]; then
     until [ -s {POD_FOLDER}/go ]; do sleep 0.1 2>/dev/null || sleep 1; done
 fi
+# In an MPIJob the members are known by name once all have a place: the word to start says them.
+if [ -z "$TAIJI_HOSTS" ]; then cat {POD_FOLDER}/go >{RUN_FOLDER}/hosts || exit 78; fi
 unset TAIJI_HOSTS TAIJI_WAITS
 command=$1
 if [ -z "$command" ]; then read -r command <{RUN_FOLDER}/command || exit 78; fi

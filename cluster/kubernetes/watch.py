@@ -7,13 +7,14 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from cluster.kubernetes.calls import Away, Calls, Expired, Refused
+from cluster.kubernetes.calls import Away, Calls, Expired, Missing, Refused
 
 log = logging.getLogger(__name__)
 JSON = dict[str, Any]
 WATCH_S = 60  # the server ends a watch after so long, and it goes on where it was
 QUIET_S = WATCH_S + 15.0  # a connection that says nothing for longer is dead
 FIRST_RETRY_S, LAST_RETRY_S = 0.2, 10.0
+ABSENT_S = 60.0  # a kind that is not served, or not for us, is looked for anew after so long
 
 
 class Mirror:
@@ -26,17 +27,22 @@ class Mirror:
         changed: Callable[[], None],
         *,
         keep: Callable[[JSON], JSON | None] = lambda thing: thing,
+        optional: bool = False,
         **query: str,
     ) -> None:
-        """Mirror what `query` selects; `keep` cuts down each object, or drops it with None."""
+        """Mirror what `query` selects; `keep` cuts down each object, or drops it with None.
+
+        `optional`: the cluster need not have the kind at all, nor let us see it; then there are no objects.
+        """
         self._calls, self._path, self._query = calls, path, query
-        self._keep, self._changed = keep, changed
+        self._keep, self._changed, self._optional = keep, changed, optional
         self._lock = threading.Lock()
         self._objects: dict[str, JSON] = {}
         self._ended = threading.Event()
         self.synced = threading.Event()  # listed at least once
         self.version = ""  # of what is here
         self.trouble = ""  # why it is not up to date, in a sentence; blank: it is
+        self.absent = optional  # there is no such kind, as far as is known
         self.lists = 0
         self._thread = threading.Thread(target=self._run, name=f"mirror of {path}", daemon=True)
 
@@ -67,11 +73,28 @@ class Mirror:
                 log.info("the watch of %s lost its place: it is listed again", self._path)
                 self.version = ""
                 wait_s = random.uniform(0.0, FIRST_RETRY_S)
-            except (Away, Refused) as error:
+            except Refused as refused:
+                wait_s = self._refused(refused, retry_s)
+                retry_s = min(retry_s * 2, LAST_RETRY_S)
+            except Away as error:
                 self._note(f"{self._path} is not heard: {error}")
                 wait_s = retry_s * random.uniform(0.7, 1.3)
                 retry_s = min(retry_s * 2, LAST_RETRY_S)
             self._ended.wait(wait_s)
+
+    def _refused(self, refused: Refused, retry_s: float) -> float:
+        """Note that the cluster does not show this kind; return how long to wait until it is asked again."""
+        if not self._optional or refused.status not in {403, 404}:
+            self._note(f"{self._path} is not heard: {refused}")
+            return retry_s * random.uniform(0.7, 1.3)
+        if not self.absent or not self.synced.is_set():
+            say = log.info if isinstance(refused, Missing) else log.warning
+            say("%s is done without: %s", self._path, refused)
+        with self._lock:
+            self._objects, self.version, self.absent = {}, "", True
+        self.synced.set()
+        self._note("")
+        return ABSENT_S
 
     def _note(self, trouble: str) -> None:
         if trouble != self.trouble:
@@ -83,7 +106,7 @@ class Mirror:
         items, version = self._calls.list(self._path, **self._query)
         kept = {_key(thing): small for thing in items if (small := self._keep(thing)) is not None}
         with self._lock:
-            self._objects, self.version = kept, version
+            self._objects, self.version, self.absent = kept, version, False
             self.lists += 1
         self.synced.set()
         self._note("")

@@ -53,13 +53,14 @@ class Work:
             self._doubtful = {pk: until for pk, until in self._doubtful.items() if until > now}
             return set(self._doubtful)
 
-    def begin(self, pk: uuid.UUID, order: Callable[[], Any]) -> None:
-        """Carry out an order, unless something is being done to the instance."""
+    def begin(self, pk: uuid.UUID, order: Callable[[], Any], *others: uuid.UUID) -> None:
+        """Carry out an order, unless something is being done to the instance, or to others that it is about too."""
+        every = (pk, *others)
         with self._lock:
-            if self._busy.get(pk, 0.0) > time.monotonic():
+            if any(self._busy.get(one, 0.0) > time.monotonic() for one in every):
                 return
-            self._busy[pk] = float("inf")
-        self._pool.submit(self._run, pk, order)
+            self._busy |= dict.fromkeys(every, float("inf"))
+        self._pool.submit(self._run, every, order)
 
     def done(self) -> list[Done]:
         """Return what was done since the last call."""
@@ -71,8 +72,8 @@ class Work:
         """Wait for what is under way; begin nothing more."""
         self._pool.shutdown(wait=True, cancel_futures=True)
 
-    def _run(self, pk: uuid.UUID, order: Callable[[], Any]) -> None:
-        pause_s, done = 0.0, None
+    def _run(self, every: tuple[uuid.UUID, ...], order: Callable[[], Any]) -> None:
+        pause_s, done, pk = 0.0, None, every[0]
         try:
             done = Done(instance=pk, result=order())
         except Refused as refused:
@@ -82,13 +83,13 @@ class Work:
             pause_s = RETRY_S
             if isinstance(error, Away):
                 with self._lock:
-                    self._doubtful[pk] = time.monotonic() + DOUBT_S
+                    self._doubtful |= dict.fromkeys(every, time.monotonic() + DOUBT_S)
         except Exception:
             # Said, and tried again: a thread that only died would leave the instance busy for ever.
             log.exception("instance %s: its order broke off", pk)
             pause_s = 10 * RETRY_S
         with self._lock:
-            self._busy[pk] = time.monotonic() + pause_s
+            self._busy |= dict.fromkeys(every, time.monotonic() + pause_s)
             if done is not None:
                 self._done.append(done)
         self._wake()

@@ -21,22 +21,23 @@ from jobs.engine import passes
 from jobs.models import Task
 from tests.kubernetes.kubelet import Fleet
 from tests.kubernetes.server import CONTROLLER, WHO, Server
+from tests.patience import WITHIN_S
 from tests.world import World
 
 JSON = dict[str, Any]
 MARK = "taiji.io/test-node"
 # How the API server reaches the played kubelets.
 ADDRESS = os.environ.get("TAIJI_KUBE_KUBELET_ADDRESS", "127.0.0.1")
-WITHIN_S = 20.0
 
 
 def node(name: str, cards: int = 8, product: str = "Tesla-P40") -> JSON:
     """Return a node that is well, with so many cards."""
     number = {"nvidia.com/gpu": str(cards), "pods": "110", "cpu": "64", "memory": "256Gi"}
+    labels = {"nvidia.com/gpu.product": product, MARK: "yes"}
     return {
         "apiVersion": "v1",
         "kind": "Node",
-        "metadata": {"name": name, "labels": {"nvidia.com/gpu.product": product, MARK: "yes"}},
+        "metadata": {"name": name, "labels": {**labels, "kubernetes.io/hostname": name}},
         "spec": {},
         "status": {
             "capacity": number,
@@ -64,6 +65,7 @@ class Kube:
             default_image=os.environ.get("TAIJI_KUBE_IMAGE", "python:3.11"),
             node_selector=MARK if played else "",
             unschedulable_s=2.0,
+            gang_jobs=False,  # a real cluster may have the operator: those who want it say so
         )
         self.calls = Calls(api())
         self._fleet: Fleet | None = None
@@ -112,6 +114,11 @@ class Kube:
     @property
     def _folder(self) -> str:
         return f"/api/v1/namespaces/{self.namespace}"
+
+    @property
+    def played_alone(self) -> bool:
+        """Say whether all of the cluster is played, its API too."""
+        return self._server is not None
 
     @property
     def server(self) -> Server:

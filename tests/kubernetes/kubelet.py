@@ -14,12 +14,14 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Mapping
+from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from cluster.kubernetes.calls import Away, Calls, Missing, Refused
+from cluster.kubernetes.calls import Away, Calls, Conflict, Missing, Refused
 from cluster.kubernetes.watch import Mirror
+from tests.kubernetes.ceph_csi import CephCsi, NotMounted
 from tests.kubernetes.kubelet_door import Door
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -56,6 +58,7 @@ class Fleet:
         self.silent: set[str] = set()  # nodes whose kubelet does nothing
         self.images: dict[str, str] = {}  # image → why it cannot be pulled
         self.refusing: dict[str, str] = {}  # node → why it takes no pod
+        self.ceph = CephCsi()
         self.slow_exit_s = 0.0  # added to the end of each pod
         self.places = True  # whether pods are given places
         self.beats = False  # whether nodes are said to be alive: a real cluster asks for that
@@ -71,7 +74,7 @@ class Fleet:
     def stop(self) -> None:
         """Go away, and take what runs along."""
         self._ended.set()
-        self._thread.join(10)
+        self._thread.join(60)
         self._nodes.stop()
         self._pods.stop()
         self.door.close()
@@ -111,21 +114,26 @@ class Fleet:
 
     def _place(self, pods: list[JSON]) -> None:
         used: dict[str, Counter[str]] = {}
+        bound: list[tuple[JSON, str]] = []
         for pod in pods:
             if (node := pod["spec"].get("nodeName")) and pod["status"].get("phase") not in OVER:
                 used.setdefault(node, Counter()).update(_asked(pod))
+                bound.append((pod, node))
         for pod in pods:
             if pod["spec"].get("nodeName") or pod["metadata"].get("deletionTimestamp"):
                 continue
             if pod["status"].get("phase") in OVER:
                 continue
-            self._place_one(pod, used)
+            if node := self._place_one(pod, used, _kept_from(pod, bound)):
+                bound.append((pod, node))
 
-    def _place_one(self, pod: JSON, used: dict[str, Counter[str]]) -> None:
+    def _place_one(self, pod: JSON, used: dict[str, Counter[str]], kept_from: set[str]) -> str:
         whys = Counter[str]()
         for node in self._nodes.objects():
-            name = node["metadata"]["name"]
+            name: str = node["metadata"]["name"]
             why = _why_not(pod, node, used.get(name, Counter()))
+            if name in kept_from:
+                why = why or "node(s) didn't match pod anti-affinity rules"
             if why:
                 whys[why] += 1
                 continue
@@ -133,15 +141,16 @@ class Fleet:
             try:
                 self.calls.create(f"{_path(pod)}/binding", body)
             except Refused:
-                return  # bound already, or gone: the mirror will show it
+                return ""  # bound already, or gone: the mirror will show it
             used.setdefault(name, Counter()).update(_asked(pod))
-            return
+            return name
         said = ", ".join(f"{number} {why}" for why, number in sorted(whys.items()))
         total = len(self._nodes.objects())
         condition = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable"}
         condition["message"] = f"0/{total} nodes are available: {said}."
         if [condition] != pod["status"].get("conditions"):
             self.calls.patch(f"{_path(pod)}/status", {"status": {"conditions": [condition]}})
+        return ""
 
     def _tend(self, pods: list[JSON]) -> None:
         seen = set()
@@ -218,8 +227,12 @@ class Pod:
         except Refused as refused:
             said = {"reason": "CreateContainerConfigError", "message": str(refused)}
             return self._say(name, {"waiting": said}, image)
-        for volume in thing["spec"].get("volumes") or ():
-            self._mount(container, volume)
+        try:
+            for volume in thing["spec"].get("volumes") or ():
+                self._mount(container, volume, thing["metadata"]["namespace"])
+        except NotMounted as why:
+            self._fail_to_mount(thing, str(why))
+            return self._say(name, {"waiting": {"reason": "ContainerCreating"}}, image)
         self.process = self._spawn(container, env)
         self.reader = threading.Thread(target=self._read, args=(thing, name, self.process), daemon=True)
         self.reader.start()
@@ -324,6 +337,10 @@ class Pod:
             if "value" in one:
                 env[one["name"]] = self._here(_expanded(one["value"], env))
                 continue
+            if "fieldRef" in one["valueFrom"]:
+                assert one["valueFrom"]["fieldRef"]["fieldPath"] == "spec.nodeName"
+                env[one["name"]] = thing["spec"]["nodeName"]
+                continue
             reference = one["valueFrom"]["secretKeyRef"]
             folder = self.path.rpartition("/pods/")[0]
             try:
@@ -336,11 +353,33 @@ class Pod:
                 env[one["name"]] = _plain(data[reference["key"]])
         return env
 
-    def _mount(self, container: JSON, volume: JSON) -> None:
+    def _fail_to_mount(self, thing: JSON, why: str) -> None:
+        """Say so by an event, once: the pod itself only waits."""
+        metadata = thing["metadata"]
+        about = {name: metadata[name] for name in ("name", "namespace", "uid")}
+        event = {
+            "apiVersion": "v1",
+            "kind": "Event",
+            "metadata": {"name": f"{metadata['name']}.mount"},
+            "involvedObject": {"kind": "Pod", **about},
+            "reason": "FailedMount",
+            "type": "Warning",
+            "message": f'MountVolume.MountDevice failed for volume "x" : rpc error: code = Internal desc = {why}',
+            "lastTimestamp": second(),
+        }
+        with suppress(Conflict):
+            self.fleet.calls.create(f"/api/v1/namespaces/{metadata['namespace']}/events", event)
+
+    def _mount(self, container: JSON, volume: JSON, namespace: str) -> None:
         for mount in container.get("volumeMounts") or ():
             if mount["name"] != volume["name"]:
                 continue
-            if claim := volume.get("persistentVolumeClaim"):
+            claim = volume.get("persistentVolumeClaim")
+            if claim and claim["claimName"] not in self.fleet.claims:
+                folder = self.fleet.ceph.stage(self.fleet.calls, namespace, claim["claimName"])
+                if not (place := Path(mount["mountPath"])).is_symlink():
+                    place.symlink_to(folder)
+            elif claim:
                 (self.fleet.claims[claim["claimName"]] / mount.get("subPath", "")).mkdir(
                     parents=True, exist_ok=True
                 )
@@ -359,8 +398,12 @@ class Pod:
                 file.write_text(value)
 
     def _here(self, text: str) -> str:
-        """Return a text with the container's folders at the place that they have here."""
-        return text.replace("/taiji/", f"{self.folder}/taiji/")
+        """Return a text with the container's folders at the place that they have here.
+
+        What an image has besides a shell is what a test puts there: no task runs the `sshd` of this machine.
+        """
+        image = f"{self.fleet.folder}/image/"
+        return text.replace("/taiji/", f"{self.folder}/taiji/").replace("/usr/sbin/", image)
 
 
 def _why_not(pod: JSON, node: JSON, used: Counter[str]) -> str:
@@ -380,6 +423,16 @@ def _why_not(pod: JSON, node: JSON, used: Counter[str]) -> str:
         if used[name] + number > int(room.get(name, 0)):
             return f"Insufficient {name}"
     return ""
+
+
+def _kept_from(pod: JSON, bound: list[tuple[JSON, str]]) -> set[str]:
+    """Return the nodes on which pods are bound that this one keeps away from."""
+    rules = (pod["spec"].get("affinity") or {}).get("podAntiAffinity") or {}
+    terms = rules.get("requiredDuringSchedulingIgnoredDuringExecution", ())
+    wanted = [term["labelSelector"]["matchLabels"].items() for term in terms]
+    return {
+        node for other, node in bound if any(one <= other["metadata"]["labels"].items() for one in wanted)
+    }
 
 
 def _asked(pod: JSON) -> Counter[str]:

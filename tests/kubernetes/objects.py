@@ -148,6 +148,14 @@ def merge(old: Any, patch: Any) -> Any:
     return found
 
 
+def apply_status(old: JSON, sent: JSON) -> JSON:
+    """Return an object with the conditions that are applied to it: a list by type, of which others are left alone."""
+    status = old.get("status") or {}
+    mine = {each["type"]: each for each in sent["status"]["conditions"]}
+    there = [each for each in status.get("conditions") or () if each["type"] not in mine]
+    return {**old, "status": {**status, "conditions": [*there, *mine.values()]}}
+
+
 def selected(thing: Mapping[str, Any], labels: str, fields: str) -> bool:
     """Say whether an object is one of those that the selectors mean."""
     known = thing["metadata"].get("labels") or {}

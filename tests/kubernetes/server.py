@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from aiohttp import ClientSession, web
 
 from tests.kubernetes import discovery
-from tests.kubernetes.objects import JSON, Failure, Store, merge, selected
+from tests.kubernetes.objects import JSON, Failure, Store, apply_status, merge, selected
 from tests.kubernetes.rules import check_pod, check_pod_change
 
 BOOKMARK_S = 0.3
@@ -36,6 +36,7 @@ class Server:
         """Listen on a free port."""
         self.store = Store()
         self.logs_away = False
+        self.unserved: set[str] = set()  # groups of which the cluster has no kind
         self.faults: list[Fault] = []
         self.calls: list[tuple[str, str]] = []
         self.connections: set[int] = set()  # that something was created by
@@ -60,11 +61,11 @@ class Server:
 
     def open(self) -> None:
         """Listen, on the port that it had before."""
-        asyncio.run_coroutine_threadsafe(self._open(), self._loop).result(10)
+        asyncio.run_coroutine_threadsafe(self._open(), self._loop).result(60)
 
     def close(self) -> None:
         """Go away: nothing answers."""
-        asyncio.run_coroutine_threadsafe(self._close(), self._loop).result(10)
+        asyncio.run_coroutine_threadsafe(self._close(), self._loop).result(60)
 
     def cut(self) -> None:
         """Cut every watch in the middle."""
@@ -141,6 +142,8 @@ class Server:
         if found := discovery.answer(request.path):
             return web.json_response(found)
         parts = request.path.strip("/").split("/")
+        if parts[1] in self.unserved:
+            raise Failure(404, "NotFound", "the server could not find the requested resource")
         parts = parts[2:] if parts[0] == "api" else parts[3:]
         namespace = ""
         if parts[0] == "namespaces" and len(parts) > 2:
@@ -200,7 +203,10 @@ class Server:
         if request.method == "PATCH":
             if "strategic" in request.content_type and resource == "mpijobs":
                 raise Failure(415, "UnsupportedMediaType", "strategic merge is not supported")
-            new = merge(copy.deepcopy(old), body)
+            applied = "apply-patch" in request.content_type
+            if applied and not request.query.get("fieldManager"):
+                raise Failure(400, "BadRequest", "fieldManager is required for apply patch")
+            new = (apply_status if applied else merge)(copy.deepcopy(old), body)
             sent = body
         else:
             new = sent = body

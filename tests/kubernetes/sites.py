@@ -15,9 +15,9 @@ from django.test import Client
 
 from cluster.models import Card, Host
 from tests.kubernetes.conftest import Kube, node
+from tests.patience import WITHIN_S
 
 ROOT = Path(__file__).resolve().parents[2]
-WITHIN_S = 30.0
 
 
 class Site(Protocol):
@@ -30,6 +30,9 @@ class Site(Protocol):
 
     def restart(self) -> None:
         """Kill who speaks for the host, and start it anew; what runs runs on."""
+
+    def fail(self, status: int, times: int) -> None:
+        """Have the next calls of who speaks for the host answered so; 0: not at all; -1: done, but nobody hears it."""
 
     def close(self) -> None:
         """End it all."""
@@ -74,6 +77,12 @@ class ClusterSite:
         dead.lease.stop()
         self.kube.control()
 
+    def fail(self, status: int, times: int) -> None:
+        """Have calls about pods fail; those that only look are never done without being heard."""
+        methods = ("POST", "DELETE") if status < 0 else ("",)
+        for method in methods:
+            self.kube.server.fail(status, method=method, path="/pods", times=times)
+
     def close(self) -> None:
         """Nothing: the fixture of the cluster ends it."""
 
@@ -89,6 +98,7 @@ class AgentSite:
         (folder / "join").write_text(f"{settings.JOIN_TOKEN}\n")
         self._news = threading.Condition()
         self._asked: list[_Call] = []
+        self._fails: list[int] = []  # how the next calls are answered
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), self._door())
         self._server.daemon_threads = True
         threading.Thread(target=self._server.serve_forever, args=(0.02,), daemon=True).start()
@@ -117,6 +127,11 @@ class AgentSite:
             self._news.wait_for(lambda: self._asked, 0.05)
             asked, self._asked = self._asked, []
         for call in asked:
+            status = self._fails.pop(0) if self._fails else 200
+            if status in {0, 429, 500}:
+                call.answer = (status, b"{}")
+                call.done.set()
+                continue
             # Nobody may wait in the test's own thread.
             body = call.body.replace(b'"wait_s": 20', b'"wait_s": 0').replace(b'"wait_s":20', b'"wait_s":0')
             answer = Client().generic(
@@ -126,7 +141,7 @@ class AgentSite:
                 "application/json",
                 headers={"authorization": call.authorization},
             )
-            call.answer = (answer.status_code, answer.content)
+            call.answer = (0, b"") if status < 0 else (answer.status_code, answer.content)
             call.done.set()
 
     def restart(self) -> None:
@@ -138,6 +153,10 @@ class AgentSite:
                 call.done.set()
             self._asked = []
         self._agent = self._start()
+
+    def fail(self, status: int, times: int) -> None:
+        """Have the platform answer so."""
+        self._fails = [status] * times
 
     def close(self) -> None:
         """End the agent; what it keeps must have ended before."""
@@ -160,6 +179,9 @@ class AgentSite:
                     site._news.notify_all()
                 call.done.wait(60)
                 status, body = call.answer
+                if status == 0:
+                    self.close_connection = True
+                    return
                 self.send_response(status)
                 self.send_header("Content-Length", str(len(body)))
                 self.end_headers()

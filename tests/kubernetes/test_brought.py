@@ -1,125 +1,28 @@
 """MPIJobs that people bring with kubectl: queued, started, evicted, pulled up like any task."""
 
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any
 
 import pytest
 import yaml
 
-from cluster.models import BroughtJob, Card
-from jobs import brought, services
+from cluster.models import Card
+from jobs import services
 from jobs.models import Task
-from jobs.values import Invalid
-from tests.kubernetes.conftest import WITHIN_S, Kube, node
-from tests.kubernetes.mpi_operator import KIND, Operator
+from quotas.models import DefaultGpuType, Quota
+from tests.kubernetes.conftest import Kube, node
+from tests.kubernetes.desk import FOLDER, Desk, mpijob
 from tests.kubernetes.server import Fault
 from tests.kubernetes.test_deploy import given, used
 from tests.kubernetes.test_platform import FOLDER as MANIFESTS
 from tests.world import World
-
-JSON = dict[str, Any]
-FOLDER = f"{KIND}/namespaces/research/mpijobs"
-
-
-class Desk:
-    """A cluster with the MPI operator, on which people work with kubectl."""
-
-    def __init__(self, kube: Kube, *nodes: str) -> None:
-        self.kube, self.operator = kube, Operator(kube.calls)
-        kube.server  # noqa: B018  # a real cluster has an operator of its own
-        kube.options = replace(kube.options, mpijobs=True)
-        for name in nodes:
-            kube.add(node(name))
-        kube.control()
-        kube.until(lambda: Card.objects.count() == 8 * len(nodes))
-
-    def step(self) -> None:
-        self.operator.tick()
-        brought.adopt()
-
-    def until(self, met: Callable[[], Any], within_s: float = WITHIN_S) -> Any:
-        def stepped() -> Any:
-            self.step()
-            return met()
-
-        return self.kube.until(stepped, within_s)
-
-    def state(self, task: Task, state: str, within_s: float = 30) -> None:
-        def met() -> bool:
-            task.refresh_from_db()
-            return task.state == state
-
-        self.until(met, within_s)
-
-    def apply(self, job: JSON) -> None:
-        self.kube.calls.create(FOLDER, job)
-
-    def job(self, name: str = "train") -> JSON:
-        return self.kube.calls.get(f"{FOLDER}/{name}")
-
-    def task(self, name: str = "train") -> Task:
-        def found() -> Task | None:
-            row = BroughtJob.objects.filter(name=name, deleted=False).first()
-            return Task.objects.filter(pk=row.task or 0).first() if row else None
-
-        task: Task = self.until(found)
-        return task
-
-    def pods(self) -> list[JSON]:
-        return self.kube.calls.list("/api/v1/namespaces/research/pods")[0]
-
-    def live_pods(self) -> list[JSON]:
-        return [pod for pod in self.pods() if pod["status"].get("phase") not in {"Succeeded", "Failed"}]
-
-    def says_suspended(self) -> bool:
-        conditions = self.job()["status"]["conditions"]
-        return {"type": "Suspended", "status": "True"} in conditions
-
-    def said(self, name: str = "train") -> dict[str, str]:
-        found: dict[str, str] = self.job(name)["metadata"]["annotations"]
-        return found
-
-    def events(self) -> list[str]:
-        found = self.kube.calls.list("/api/v1/namespaces/research/events")[0]
-        return [event["reason"] for event in found]
-
-
-def mpijob(
-    name: str = "train",
-    *,
-    workers: int = 1,
-    cards: int = 8,
-    launcher: str = "sleep 0.5",
-    business: str = "ads",
-    suspend: bool = True,
-    **said: str,
-) -> JSON:
-    """Return an MPIJob as its owner writes it; `said` are annotations, with _ for -."""
-    notes = {f"taiji.io/{key.replace('_', '-')}": value for key, value in {"owner": "ann", **said}.items()}
-    limits = {"limits": {"nvidia.com/gpu": str(cards)}} if cards else {}
-    trap = "trap 'exit 0' TERM; while :; do sleep 0.1; done"
-    worker = {"name": "w", "image": "x", "command": ["sh", "-c", trap], "resources": limits}
-    run = {"name": "l", "image": "x", "command": ["sh", "-c", launcher]}
-    return {
-        "apiVersion": "kubeflow.org/v2beta1",
-        "kind": "MPIJob",
-        "metadata": {"name": name, "labels": {"taiji.io/business": business}, "annotations": notes},
-        "spec": {
-            "runPolicy": {"suspend": suspend},
-            "mpiReplicaSpecs": {
-                "Launcher": {"replicas": 1, "template": {"spec": {"containers": [run]}}},
-                "Worker": {"replicas": workers, "template": {"spec": {"containers": [worker]}}},
-            },
-        },
-    }
 
 
 def test_it_waits_as_a_task_runs_where_it_was_planned_and_says_how_it_ended(world: World, kube: Kube) -> None:
     world.business("ads", P40=16)
     world.user("ann", "ads")
     desk = Desk(kube, "gpu-1", "gpu-2")
-    desk.apply(mpijob(workers=2, launcher="sleep 1"))
+    desk.apply(mpijob(workers=2, launcher="sleep 4"))
     task = desk.task()
     assert (task.user.username, task.business.flag, task.wanted_class) == ("ann", "ads", "high")
     assert (task.host_num, task.host_gpu_num, task.task_flag) == (2, 8, "train")
@@ -128,15 +31,13 @@ def test_it_waits_as_a_task_runs_where_it_was_planned_and_says_how_it_ended(worl
     workers = [pod for pod in desk.pods() if "worker" in pod["metadata"]["name"]]
     assert sorted(pod["spec"]["nodeName"] for pod in workers) == ["gpu-1", "gpu-2"]
     assert not Card.objects.exclude(state="ok").exists()  # ours, not somebody else's
-    desk.until(lambda: desk.said().get("taiji.io/state") == "running")
-    assert desk.said()["taiji.io/task"] == str(task.pk)
+    desk.until(lambda: desk.said().get("reason") == "Running")
+    assert (desk.said()["status"], desk.said()["message"]) == ("True", f"Task {task.pk} is running.")
     desk.state(task, "succeeded")
-    desk.until(lambda: desk.said()["taiji.io/state"] == "succeeded")
+    desk.until(lambda: desk.said()["reason"] == "Succeeded")
     assert kube.leased() == 0
-    assert {"TaskRunning", "TaskSucceeded"} <= set(desk.events())
-    with pytest.raises(Invalid) as refused:  # what runs is in the cluster: there is nothing to run again here
-        services.retry(task, task.user)
-    assert [fault.field for fault in refused.value.faults] == ["mpijob"]
+    desk.until(lambda: desk.events() == ["TaskQueued", "TaskStarted", "TaskRunning", "TaskSucceeded"])
+    assert "gpu-1" in desk.told()[1]["message"]
     for _ in range(5):
         desk.step()
         kube.step()
@@ -216,13 +117,14 @@ def test_a_launcher_that_fails_fails_the_task_with_its_code(world: World, kube: 
 @pytest.mark.parametrize(
     ("change", "said"),
     [
-        ({"business": "nobody"}, "business_flag"),
+        ({"business": "nobody"}, "the label taiji.io/business: You belong to no business"),
         ({"owner": "eve"}, "Nobody here is called eve"),
         ({"owner": ""}, "taiji.io/owner"),
         ({"cards": 0}, "nvidia.com/gpu"),
         ({"workers": 0}, "no workers"),
         ({"class": "fast"}, "one of high, elastic, auto"),
-        ({"cards": 16, "workers": 2}, "host_gpu_num"),
+        ({"cards": 16, "workers": 2}, "the limit of cards of the workers: Asks 16 cards"),
+        ({"priority": "urgent"}, "the annotation taiji.io/priority: "),
     ],
 )
 def test_one_that_cannot_be_a_task_is_told_why_and_never_half_made(
@@ -232,9 +134,10 @@ def test_one_that_cannot_be_a_task_is_told_why_and_never_half_made(
     world.user("ann", "ads")
     desk = Desk(kube, "gpu-1")
     desk.apply(mpijob(**change))
-    desk.until(lambda: desk.said().get("taiji.io/state") == "refused")
-    assert said in desk.said()["taiji.io/reason"]
-    assert desk.events() == ["TaskRefused"]
+    desk.until(lambda: desk.said().get("reason") == "Refused")
+    assert said in desk.said()["message"]
+    desk.until(lambda: desk.events() == ["TaskRefused"])
+    assert said in desk.told()[0]["message"]
     assert desk.job()["spec"]["runPolicy"]["suspend"]
     assert not Task.objects.exists()
 
@@ -247,9 +150,9 @@ def test_one_without_a_launcher_or_whose_slots_differ_is_refused(world: World, k
     del job["spec"]["mpiReplicaSpecs"]["Launcher"]
     job["spec"]["slotsPerWorker"] = 4
     desk.apply(job)
-    desk.until(lambda: desk.said().get("taiji.io/state") == "refused")
-    assert "no launcher" in desk.said()["taiji.io/reason"]
-    assert "slotsPerWorker is 4" in desk.said()["taiji.io/reason"]
+    desk.until(lambda: desk.said().get("reason") == "Refused")
+    assert "no launcher" in desk.said()["message"]
+    assert "slotsPerWorker is 4" in desk.said()["message"]
     assert not Task.objects.exists()
 
 
@@ -305,7 +208,7 @@ def test_the_controller_may_do_with_them_what_it_does_and_nothing_else(world: Wo
     desk.state(task, "running")
     services.stop(task, world.user("ann"))
     desk.state(task, "stopped")
-    desk.until(lambda: "TaskStopped" in desk.events())
+    desk.until(lambda: "TaskStopped" in desk.events() and desk.said()["reason"] == "Stopped")
     anywhere = {
         ("" if where == "research" else where, *right)
         for where, *right in used(kube.server.by_controller, kube.namespace)
@@ -319,3 +222,55 @@ def test_the_controller_may_do_with_them_what_it_does_and_nothing_else(world: Wo
         for verb in rule["verbs"]
     }
     assert anywhere - given() == ours
+
+
+def test_a_worker_that_failed_is_no_worker_of_the_next_attempt(world: World, kube: Kube) -> None:
+    world.business("ads", P40=8)
+    world.user("bob", "ads")
+    desk = Desk(kube, "gpu-1")
+    said: dict[str, Any] = {"owner": "bob", "class": "elastic", "pull_up": "true"}
+    job = mpijob(launcher="sleep 60", **said)
+    (worker,) = job["spec"]["mpiReplicaSpecs"]["Worker"]["template"]["spec"]["containers"]
+    worker["command"][-1] = "sleep 2; exit 1"
+    desk.apply(job)
+    elastic = desk.task()
+    desk.state(elastic, "running")
+    desk.until(lambda: any(pod["status"]["phase"] == "Failed" for pod in desk.pods()))
+    high = world.task(cards=8, config={"start_cmd": "sleep 0.5"})
+    desk.state(high, "succeeded", 40)
+    desk.state(elastic, "running", 40)
+    assert elastic.attempts.count() == 2
+
+
+def sliced(name: str, slices: int) -> dict[str, Any]:
+    """Return a node with one whole card and slices of others."""
+    thing = node(name, 1, "NVIDIA-A100-SXM4-40GB")
+    thing["status"]["capacity"]["nvidia.com/mig-1g.5gb"] = str(slices)
+    thing["status"]["allocatable"]["nvidia.com/mig-1g.5gb"] = str(slices)
+    return thing
+
+
+def test_one_of_slices_runs_on_slices_and_one_of_whole_cards_on_those(world: World, kube: Kube) -> None:
+    business = world.business("ads", P40=8)
+    world.user("ann", "ads")
+    kube.add(sliced("gpu-1", 7))
+    desk = Desk(kube)
+    kube.until(lambda: Card.objects.count() == 8)
+    names = {card.uuid.partition("/")[2]: card.gpu_type for card in Card.objects.select_related("gpu_type")}
+    whole, piece = names["gpu/0"], names["mig-1g.5gb/0"]
+    assert whole.name != piece.name
+    for position, gpu_type in enumerate((piece, whole)):
+        Quota.objects.create(business=business, gpu_type=gpu_type, cards=8)
+        DefaultGpuType.objects.create(business=business, gpu_type=gpu_type, position=position)
+    desk.apply(mpijob("small", cards=2, resource="nvidia.com/mig-1g.5gb", launcher="sleep 60"))
+    desk.apply(mpijob("large", cards=1, launcher="sleep 60"))
+    for name, gpu_type in (("small", piece), ("large", whole)):
+        task = desk.task(name)
+        desk.state(task, "running")
+        assert task.gpu_types == [gpu_type.pk]
+    wrong: dict[str, Any] = {"resource": "nvidia.com/mig-3g.20gb", "cards": 1}
+    desk.apply(mpijob("absent", **wrong))
+    desk.apply(mpijob("crossed", cards=1, gpu_type=piece.name))
+    desk.until(lambda: desk.said("absent").get("reason") == desk.said("crossed").get("reason") == "Refused")
+    assert "No host of this cluster has nvidia.com/mig-3g.20gb" in desk.said("absent")["message"]
+    assert f"names {piece.name}: as nvidia.com/gpu this cluster has only" in desk.said("crossed")["message"]

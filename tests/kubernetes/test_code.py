@@ -21,6 +21,7 @@ from jobs.models import Task
 from tests.agent import packing
 from tests.agent.git_host import GitHost
 from tests.kubernetes.conftest import Kube, node
+from tests.kubernetes.floor import Floor
 from tests.world import World
 
 pytestmark = pytest.mark.kubernetes
@@ -184,6 +185,41 @@ def test_a_gang_runs_the_commit_that_its_first_member_found(
     assert second != first
     coded.settle()
     assert all(coded.log(task, rank).endswith(b"first\n") for rank in (0, 1))
+
+
+def test_a_gang_whose_first_member_alone_runs_the_command_has_its_code_on_every_host(
+    world: World, coded: Kube, door: Door, git_host: GitHost
+) -> None:
+    coded.controllers.pop().stop()
+    floor = Floor(coded)
+    project = git_host.project("vision/resnet", token="glpat-1")
+    first = project.commit(start_sh="#!/bin/sh\necho first")
+    place = {"group": "vision", "project": "resnet", "private_token": "glpat-1"}
+    see = "cat start.sh >>$TAIJI_TASK_DIR/seen-$RANK"
+    asked = {"model_params": {"path_info": place}, "host_num": 2, "host_gpu_num": 8}
+    task = submit(world, **asked, exit_cmd=see, start_cmd="./start.sh; sleep 60")
+    coded.until(lambda: Instance.objects.filter(rank=0).exclude(commit="").exists())
+    project.commit(start_sh="#!/bin/sh\necho second")
+    finish(coded, door, task, "running")
+    coded.until(lambda: coded.log(task).endswith(b"first\n"))
+    assert set(Instance.objects.values_list("commit", flat=True)) == {first}
+    assert "glpat-1" not in str(floor.jobs()) + str(floor.pods())
+    services.stop(task, world.user("ann"))
+    finish(coded, door, task, "stopped")
+    floor.settle()
+    seen = [(floor.folder(task) / f"task-{task.pk}" / f"seen-{rank}").read_text() for rank in (0, 1)]
+    assert seen == ["#!/bin/sh\necho first"] * 2
+
+
+def test_uploaded_code_comes_to_every_member_of_an_mpijob(world: World, coded: Kube, door: Door) -> None:
+    coded.controllers.pop().stop()
+    floor = Floor(coded)
+    name = uploaded(world, start_sh="#!/bin/sh\necho started by itself\n")
+    task = submit(world, upload=name, host_num=2, host_gpu_num=8)
+    finish(coded, door, task, "succeeded")
+    floor.settle()
+    assert floor.kube.log(task).endswith(b"started by itself\n")
+    assert floor.kube.log(task, 1).endswith(b"[taiji] unpacking the code\n")
 
 
 def test_a_branch_that_is_not_there_is_told_as_by_any_host(

@@ -149,6 +149,21 @@ def test_secrets_reach_the_process_and_nothing_that_is_kept(site: Site) -> None:
     assert log_of(site, pk, b"HUNTER TWO\n")
 
 
+@pytest.mark.parametrize("status", [429, 500, 0, -1])
+def test_calls_that_fail_for_a_while_lose_nothing_and_double_nothing(site: Site, status: int) -> None:
+    """0: the line is cut; -1: what was asked is done, but nobody hears so."""
+    on = host(site)
+    site.fail(status, 3)
+    pk = launch(on, f"{ONE}; echo hello; sleep 60")
+    phase(site, "running")
+    site.fail(status, 3)
+    agents.stop([1])
+    [gone] = phase(site, "gone")
+    assert gone.by_itself is False
+    assert log_of(site, pk, b"hello") == b"hello\n"
+    assert (starts(site), agents.release([1])) == (1, 1)
+
+
 @pytest.mark.parametrize("when", ["before", "at the start", "while it runs", "at the end"])
 def test_who_is_killed_at_any_moment_starts_nothing_twice_and_misses_no_end(site: Site, when: str) -> None:
     on = host(site)

@@ -13,10 +13,10 @@ import yaml
 from cluster.kubernetes import pods
 from cluster.kubernetes.options import Options
 from cluster.management.commands import kubernetes
-from cluster.models import Card
 from jobs import services
 from tests.kubernetes import schemas, test_pods
-from tests.kubernetes.conftest import Kube, node
+from tests.kubernetes.conftest import Kube
+from tests.kubernetes.floor import Floor, gang
 from tests.kubernetes.server import Server
 from tests.world import World
 
@@ -60,11 +60,9 @@ def used(calls: set[tuple[str, str]], namespace: str) -> Iterator[Right]:
 
 def test_the_controller_may_do_what_it_does_and_nothing_else(world: World, kube: Kube) -> None:
     server = kube.server
-    world.business("ads", P40=16)
-    for name in ("gpu-1", "gpu-2"):
-        kube.add(node(name))
-    controller = kube.control()
-    kube.until(lambda: Card.objects.count() == 16)
+    world.business("ads", P40=32)
+    floor = Floor(kube)
+    [controller] = kube.controllers
     task = services.submit(
         world.user("ann", "ads"),
         {
@@ -73,6 +71,7 @@ def test_the_controller_may_do_what_it_does_and_nothing_else(world: World, kube:
             "start_cmd": "sleep 60",
             "host_num": 2,
             "host_gpu_num": 8,
+            "exec_start_in_all_mpi_pods": True,
             "env": {"KEY": {"value": "x", "secret": True}},
         },
     )
@@ -84,6 +83,9 @@ def test_the_controller_may_do_what_it_does_and_nothing_else(world: World, kube:
     services.stop(task, world.user("ann"))
     kube.state(task, "stopped")
     kube.settle()
+    kube.state(gang(world, "true", 2), "succeeded", 60)
+    controller._gangs._look_up(1)
+    floor.settle()
     for kind in ("secrets", "services"):
         labels = {"taiji.io/region": "SZ", "taiji.io/gang": "9"}
         body = {"apiVersion": "v1", "kind": kind[:-1].title(), "metadata": {"name": "left", "labels": labels}}

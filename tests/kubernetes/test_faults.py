@@ -2,14 +2,17 @@
 
 import json
 import time
+from datetime import timedelta
 
 import pytest
+from django.utils import timezone
 
 from cluster.kubernetes import work
 from cluster.kubernetes.controller import Controller
 from cluster.kubernetes.watch import Mirror
-from cluster.models import Card, Instance
+from cluster.models import Card, Host, Instance
 from jobs import services
+from jobs.engine import passes
 from jobs.models import Task
 from tests.kubernetes.conftest import Kube, node
 from tests.world import World
@@ -113,6 +116,69 @@ def test_an_api_server_that_is_away_for_a_while_loses_and_doubles_nothing(world:
     running.refresh_from_db()
     assert (running.state, starts(ready, running)) == ("running", 2)
     assert ready.controllers[0].trouble() == ""
+
+
+def test_an_api_server_that_is_away_for_minutes_makes_hosts_lost_and_nothing_else(
+    world: World, ready: Kube
+) -> None:
+    """Longer than hosts may be silent, and than the lease lasts."""
+    running = world.task(cards=2, config=SLEEP)
+    ready.state(running, "running")
+    ready.server.close()
+    [controller] = ready.controllers
+    controller.lease._until = 0.0
+    Host.objects.update(last_seen_at=timezone.now() - timedelta(minutes=10))
+    ready.until(lambda: Host.objects.get().lost_since is not None)
+    stopped, comes = world.task(cards=2, config=SLEEP), world.task(cards=2, config=COUNT)
+    services.stop(stopped, world.user("ann"))
+    for _ in range(10):
+        assert not controller.round()
+        ready.step()
+    running.refresh_from_db()
+    assert (running.state, ready.leased()) == ("running", 2)
+    assert "lease is not held" in controller.trouble()
+    ready.server.open()
+    ready.until(lambda: Host.objects.get().lost_since is None, 60)
+    ready.state(comes, "succeeded", 60)
+    running.refresh_from_db()
+    stopped.refresh_from_db()
+    assert (running.state, stopped.state, starts(ready, running)) == ("running", "stopped", 2)
+    assert Instance.objects.filter(phase="running").count() == 1
+
+
+@pytest.mark.parametrize("status", [403, 422])
+def test_a_pod_that_is_refused_is_not_asked_for_again_and_its_task_says_why(
+    world: World, ready: Kube, status: int
+) -> None:
+    ready.server.fail(status, method="POST", path="/pods", times=9)
+    task = world.task(config=COUNT)
+    ready.state(task, "failed", 30)
+    attempt = task.attempts.get()
+    assert (attempt.outcome_code, attempt.outcome_args["detail"]) == (
+        "start_failed",
+        "The cluster does not take the pod: injected by the test",
+    )
+    assert ready.server.faults[0].times == 8
+    assert (starts(ready, task), ready.leased()) == (0, 0)
+
+
+def test_a_name_that_an_older_pod_still_has_is_waited_for(world: World, ready: Kube) -> None:
+    """As 409 says: what is on its way out keeps its name until it is gone."""
+    task = world.task(cards=8, config=COUNT)
+    passes.run()
+    name = f"taiji-{task.attempts.get().pk}-0"
+    held = {"name": name, "finalizers": ["test/held"], "labels": {"taiji.io/instance": "another"}}
+    spec = {"containers": [{"name": "x", "image": "x"}], "nodeName": "gpu-9"}
+    path = f"{ready._folder}/pods"
+    ready.fleet.silent.add("gpu-9")
+    ready.calls.create(path, {"apiVersion": "v1", "kind": "Pod", "metadata": held, "spec": spec})
+    ready.calls.delete(f"{path}/{name}")
+    ready.until(lambda: sum(call == ("POST", path) for call in ready.server.calls) >= 2)
+    assert Instance.objects.get().phase == "pending"
+    ready.calls.patch(f"{path}/{name}", {"metadata": {"finalizers": []}})
+    ready.calls.delete(f"{path}/{name}", grace_s=0)
+    ready.state(task, "succeeded", 30)
+    assert starts(ready, task) == 1
 
 
 def test_what_ended_while_no_controller_was_there_is_known_to_the_next(world: World, ready: Kube) -> None:

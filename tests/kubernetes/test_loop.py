@@ -13,6 +13,7 @@ from django.core.management import CommandError, call_command
 from cluster.kubernetes.loop import Loop
 from cluster.management.commands import kubernetes
 from tests.kubernetes.server import Server
+from tests.patience import WITHIN_S
 
 WHAT = ["--region", "SZ", "--storage-claim", "storage"]
 
@@ -60,7 +61,7 @@ def running(loop: Loop) -> threading.Thread:
 
 def until(met: Any) -> None:
     """Wait until `met` is true."""
-    deadline = time.monotonic() + 10
+    deadline = time.monotonic() + WITHIN_S
     while not met():
         assert time.monotonic() < deadline
         time.sleep(0.01)
@@ -76,7 +77,7 @@ def test_a_round_follows_news_at_once_and_its_end_ends_it_all(tmp_path: Path) ->
         until(lambda number=number: rounds.rounds >= number)
     assert (tmp_path / "alive").exists()
     loop.end()
-    thread.join(10)
+    thread.join(60)
     assert rounds.stopped
 
 
@@ -150,7 +151,7 @@ def test_the_command_speaks_for_a_cluster_until_it_is_told_to_end(
     server.store.create("nodes", "", node("gpu-1", 4))
 
     def end_once_seen() -> None:
-        deadline = time.monotonic() + 15
+        deadline = time.monotonic() + WITHIN_S
         while not alive.exists() and time.monotonic() < deadline:
             time.sleep(0.05)
         time.sleep(1.5)

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from django.test import Client
 
-from tests.kubernetes.test_brought import mpijob
+from tests.kubernetes.desk import mpijob
 
 JSON = dict[str, Any]
 URL = "/kubernetes/admission/mpijobs/"
@@ -125,3 +125,11 @@ def test_what_is_no_review_is_refused_in_words(body: str) -> None:
     assert answer.status_code == 400
     assert "AdmissionReview" in answer.json()["error"]
     assert Client().get(URL).status_code == 405
+
+
+def test_what_cannot_be_a_task_is_refused_at_once_with_all_its_faults() -> None:
+    job = mpijob(cards=0, clas="elastic")
+    response = review(job)
+    assert (response["allowed"], response["status"]["code"]) == (False, 422)
+    assert "no annotation taiji.io/clas" in response["status"]["message"]
+    assert "nvidia.com/gpu" in response["status"]["message"]

@@ -1,4 +1,4 @@
-"""What an MPIJob asks for, what is written into it, and what it says of the members of an attempt; pure."""
+"""What is written into an MPIJob, and what it says of the members of an attempt; pure."""
 
 import copy
 import gzip
@@ -11,8 +11,8 @@ from jsonschema import Draft202012Validator
 from cluster.kubernetes import mpijobs, seen
 from cluster.kubernetes.mpijobs import Place
 from tests.kubernetes import schemas
+from tests.kubernetes.desk import mpijob
 from tests.kubernetes.objects import merge
-from tests.kubernetes.test_brought import mpijob
 
 JSON = dict[str, Any]
 CRD = schemas.FOLDER / "mpijob-crd-v2beta1.yaml.gz"
@@ -67,51 +67,6 @@ def suspended(job: JSON) -> JSON:
     return found
 
 
-def test_it_asks_for_what_its_workers_and_notes_say() -> None:
-    said = {
-        "class": "elastic",
-        "pull_up": "true",
-        "gpu_type": "P40,M40",
-        "priority": "high",
-        "time_limit": "2h",
-    }
-    ask = mpijobs.read(made(workers=4, cards=2, **said), "SZ")
-    assert (ask.owner, ask.faults) == ("ann", ())
-    assert ask.document == {
-        "business_flag": "ads",
-        "task_flag": "train",
-        "region": "SZ",
-        "is_elasticity": True,
-        "enable_evicted_pulled_up": True,
-        "start_cmd": "# MPIJob research/train",
-        "host_num": 4,
-        "host_gpu_num": 2,
-        "GPUName": "P40,M40",
-        "priority": "high",
-        "time_limit": "2h",
-    }
-
-
-def test_all_that_keeps_it_from_being_a_task_is_said_at_once() -> None:
-    job = made(owner="", **{"class": "fast"}, pull_up="yes")
-    job["spec"]["slotsPerWorker"] = 4
-    limits = {"limits": {"nvidia.com/gpu": "1"}}
-    job["spec"]["mpiReplicaSpecs"]["Launcher"]["template"]["spec"]["containers"][0]["resources"] = limits
-    assert len(mpijobs.read(job, "SZ").faults) == 5
-    job["spec"]["mpiReplicaSpecs"] = {}
-    faults = mpijobs.read(job, "SZ").faults
-    assert [fault for fault in faults if "launcher" in fault or "workers" in fault]
-
-
-@pytest.mark.parametrize("resource", ["nvidia.com/mig-1g.5gb", "cpu"])
-def test_workers_have_to_ask_for_whole_cards(resource: str) -> None:
-    job = made()
-    worker = job["spec"]["mpiReplicaSpecs"]["Worker"]["template"]["spec"]["containers"][0]
-    worker["resources"] = {"limits": {resource: "1"}}
-    (fault,) = mpijobs.read(job, "SZ").faults
-    assert "nvidia.com/gpu" in fault
-
-
 def test_what_is_started_stays_where_it_was_planned_and_leaves_no_workers_behind() -> None:
     job = started(7, "gpu-1", "gpu-2", workers=2)
     assert not mpijobs.is_suspended(job)
@@ -125,8 +80,9 @@ def test_what_is_started_stays_where_it_was_planned_and_leaves_no_workers_behind
     mates = apart["labelSelector"]["matchLabels"]
     assert mates.items() <= worker["metadata"]["labels"].items()
     launcher = job["spec"]["mpiReplicaSpecs"]["Launcher"]["template"]
-    assert not mates.items() <= launcher["metadata"]["labels"].items()
+    assert "metadata" not in launcher  # it would come to no pod: the operator has made its Job before
     assert job["spec"]["runPolicy"]["cleanPodPolicy"] == "Running"
+    assert suspended(job)["spec"]["runPolicy"] == {"suspend": True, "cleanPodPolicy": "All"}
     again = merge(copy.deepcopy(job), mpijobs.starting(job, 8, ["gpu-3"], ("nvidia.com/gpu",)))
     tolerations = again["spec"]["mpiReplicaSpecs"]["Worker"]["template"]["spec"]["tolerations"]
     assert len(tolerations) == 3  # not once more at each start
@@ -198,3 +154,20 @@ def test_an_attempt_of_which_the_job_runs_a_later_one_is_judged_by_its_pods_alon
     later = started(8)
     assert seen.seen(mpijobs.member(place(wanted=False), later, [pod()])).phase == "ending"
     assert seen.seen(mpijobs.member(place(wanted=False), later, [])).phase == "gone"
+
+
+def test_a_launcher_is_of_the_attempt_in_which_it_was_made() -> None:
+    job = made()
+    job["metadata"]["creationTimestamp"] = "2026-01-01T00:00:10Z"
+    times = {"of-another-job": "05", "earlier": "20", "first": "41", "again": "42"}
+    pods = [
+        {"metadata": {"name": name, "creationTimestamp": f"2026-01-01T00:00:{at}Z", "labels": {"x": "y"}}}
+        for name, at in times.items()
+    ]
+    patched = merge(job, mpijobs.starting(job, 7, ["gpu-1"], (), after="2026-01-01T00:00:20Z"))
+    found = mpijobs.launchers(patched, pods)
+    assert [one["metadata"]["name"] for one in found] == ["first", "again"]
+    marks = {"x": "y", "taiji.io/mpi-role": "launcher", "taiji.io/attempt": "7"}
+    assert [one["metadata"]["labels"] for one in found] == [marks, marks]
+    first = merge(job, mpijobs.starting(job, 6, ["gpu-1"], ()))
+    assert len(mpijobs.launchers(first, pods)) == 3

@@ -15,7 +15,7 @@ from cryptography.fernet import Fernet
 from django.urls import resolve
 
 from cluster import mpijob_door
-from cluster.mpijob_review import BUSINESS
+from cluster.mpijob_asks import BUSINESS
 from launch import programs
 from launch.places import Places
 from tests.kubernetes import client_models, schemas
@@ -269,3 +269,17 @@ def test_the_part_for_mpijobs_is_added_to_the_whole_and_asked_about_nothing_else
     assert resolve(urlsplit(webhook["clientConfig"]["url"]).path).func is mpijob_door.review
     account = "system:serviceaccount:taiji:taiji-controller"
     assert webhook["matchConditions"][0]["expression"] == f"request.userInfo.username != '{account}'"
+
+
+def test_the_part_for_ceph_is_added_to_the_whole(tmp_path: Path) -> None:
+    where = os.path.relpath(FOLDER, tmp_path)
+    text = f"resources: [{where}/whole]\ncomponents: [{where}/mpijobs, {where}/ceph]\n"
+    (tmp_path / "kustomization.yaml").write_text(text)
+    built = list(yaml.safe_load_all(build(str(tmp_path))))
+    assert [fault for thing in built for fault in client_models.faults(thing)] == []
+    named = {(thing["kind"], thing["metadata"]["name"]): thing for thing in built}
+    controller = named["Deployment", "taiji-controller"]["spec"]["template"]["spec"]["containers"][0]
+    assert controller["args"][-2:] == ["--mpijobs", "--ceph"]
+    for kind in ("Role", "ClusterRole"):
+        (subject,) = named[f"{kind}Binding", "taiji-ceph"]["subjects"]
+        assert (subject["namespace"], subject["name"]) == ("taiji", "taiji-controller")

@@ -10,7 +10,7 @@ import pytest
 from cluster import logs
 from cluster.kubernetes import pod_logs
 from cluster.kubernetes.calls import Away, Refused
-from cluster.kubernetes.pod_logs import PodLog
+from cluster.kubernetes.pod_logs import PodLog, Source
 
 ID = uuid.UUID(int=9)
 Lines = list[tuple[str, bytes]]
@@ -56,7 +56,7 @@ RUNS, OVER = pod(main="running"), pod("Succeeded", main="terminated")
 def looked(kubelet: Kubelet, thing: dict[str, Any], log: PodLog | None = None) -> PodLog:
     """Look once, as a process that just started, or with what one has."""
     log = log or PodLog(ID, 1)
-    log.pod = thing
+    log.follow((Source(pod=thing),))
     log.look(kubelet)  # type: ignore[arg-type]  # it asks only for text
     return log
 

@@ -57,6 +57,7 @@ def spec(**more: Any) -> dict[str, Any]:
 
 def member(rank: int = 0, **more: Any) -> Member:
     """Return an instance on gpu-1."""
+    resources = more.pop("resources", {"nvidia.com/gpu": 2})
     secrets = {
         name: more.pop(name) for name in ("secret_env", "code_token", "pod_token", "registry") if name in more
     }
@@ -67,7 +68,7 @@ def member(rank: int = 0, **more: Any) -> Member:
         host_id=5,
         node="gpu-1",
         spec=spec(**more),
-        resource="nvidia.com/gpu",
+        resources=resources,
         **secrets,
     )
 
@@ -155,7 +156,9 @@ def test_the_scheduler_binds_it_but_to_no_other_node() -> None:
 
 def test_cards_are_counted_and_not_named() -> None:
     assert main()["resources"] == {"limits": {"nvidia.com/gpu": "2"}}
-    assert "resources" not in json.dumps(main(cards=[])) or main(cards=[])["resources"] == {"limits": {}}
+    two_kinds = {"nvidia.com/mig-1g.10gb": 3, "nvidia.com/mig-3g.40gb": 1}
+    assert main(resources=two_kinds)["resources"]["limits"] == {name: str(n) for name, n in two_kinds.items()}
+    assert main(resources={})["resources"] == {"limits": {}}
 
 
 def test_limits_of_the_installation_hold_for_containers_and_plain_processes() -> None:

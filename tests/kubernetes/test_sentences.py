@@ -39,6 +39,7 @@ def sentences() -> Iterator[str]:
     node = replace(test_nodes.seen(), resources={nodes.GPU: (3, 2)})
     yield from (card.reason for card in nodes.cards(node, {nodes.GPU: 2}, []))
     yield from (hosts.GONE_NODE, posts.UNREADABLE, "The cluster does not take the pod: exceeded quota")
+    yield "The cluster does not take the MPIJob: exceeded quota"
 
 
 @pytest.mark.parametrize("said", sorted(set(sentences())))

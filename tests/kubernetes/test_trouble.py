@@ -1,14 +1,15 @@
 """Pods and nodes that are not well: what becomes of tasks, and what people are told."""
 
 from dataclasses import replace
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 import pytest
 from django.utils import timezone
 from pytest_django import Settings
 
-from cluster import host_events, inventory
+from cluster import host_events, inventory, sync
 from cluster.models import Card, Host, HostEvent, Instance
+from cluster.reports import Report
 from jobs import services
 from jobs.models import Task
 from tests.kubernetes.conftest import JSON, Kube, node
@@ -96,6 +97,39 @@ def test_a_cordoned_node_takes_no_starts_and_says_why(world: World, ready: Kube)
     assert host_events.reason(host.state_reason, host.state_args) == "The node is cordoned in its cluster."
     ready.change("gpu-1", lambda one: one["spec"].pop("unschedulable"))
     ready.until(lambda: Host.objects.get(name="gpu-1").state == "ready")
+
+
+def test_what_changes_of_a_node_is_heard_by_the_watch_and_listed_by_nobody(world: World, ready: Kube) -> None:
+    nodes = ready.controllers[0]._nodes
+    listed = nodes.lists
+    ready.change("gpu-1", lambda one: one["spec"].update(unschedulable=True))
+    ready.change("gpu-1", lambda one: one["status"]["allocatable"].update({"nvidia.com/gpu": "6"}))
+    ready.change("gpu-1", lambda one: one["metadata"]["labels"].update({"taiji.io/gpu-type": "P40-old"}))
+    changed = Card.objects.filter(host__node="gpu-1", gpu_type__name="P40-old")
+    ready.until(lambda: (changed.count(), changed.filter(state="broken").count()) == (8, 2))
+    assert Host.objects.get(node="gpu-1").state == "cordoned"
+    assert nodes.lists == listed
+
+
+def test_a_fault_in_one_host_keeps_no_other_from_being_heard(
+    world: World, ready: Kube, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    take, bad = sync.take, Host.objects.get(node="gpu-1")
+
+    def stumbles(host: Host, report: Report, now: datetime) -> sync.Desired:
+        if host.pk == bad.pk:
+            raise ValueError("a word that nobody expected")
+        return take(host, report, now)
+
+    monkeypatch.setattr(sync, "take", stumbles)
+    for name in ("gpu-1", "gpu-2"):
+        ready.change(name, lambda one: one["status"]["allocatable"].update({"nvidia.com/gpu": "6"}))
+    ready.until(lambda: Card.objects.filter(host__node="gpu-2", state="broken").count() == 2)
+    assert not Card.objects.filter(host=bad, state="broken").exists()
+    assert f"host {bad.name} was left as it is" in caplog.text
+    assert "a word that nobody expected" in caplog.text
+    monkeypatch.undo()
+    ready.until(lambda: Card.objects.filter(host=bad, state="broken").count() == 2)
 
 
 def test_what_operators_said_of_a_host_stands_whatever_its_cluster_says(world: World, ready: Kube) -> None:

@@ -1,5 +1,7 @@
 """manage.py kubernetes: run tasks on a Kubernetes cluster, one long-running process for each."""
 
+import re
+from collections.abc import Iterable
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -7,7 +9,7 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from cluster.kubernetes import nodes
-from cluster.kubernetes.options import STORAGE_FOLDER, Options
+from cluster.kubernetes.options import SSH_FOLDER, STORAGE_FOLDER, Options
 
 INSTALL = (
     "The Kubernetes client is not installed: .venv/bin/python -m pip install -r requirements-kubernetes.txt"
@@ -22,6 +24,8 @@ AS_GIVEN = (
         "user",
         "unschedulable_s",
         "mpijobs",
+        "ceph",
+        "ssh_folder",
     ),
 )
 
@@ -72,6 +76,28 @@ class Command(BaseCommand):
             help="MPIJobs that name a business become tasks: kept suspended until they may run.",
         )
         parser.add_argument(
+            "--ceph",
+            action="store_true",
+            help="Private ceph of tasks is mounted by ceph-csi, where its driver is installed.",
+        )
+        parser.add_argument(
+            "--ceph-cluster",
+            action="append",
+            default=[],
+            metavar="MONITOR=CLUSTER[/FILESYSTEM]",
+            help="What the driver's own configuration calls the ceph cluster with this monitor (ADDRESS:PORT).",
+        )
+        parser.add_argument(
+            "--plain-gangs",
+            action="store_true",
+            help="Tasks on several hosts are pods of their own, even where the MPI operator is.",
+        )
+        parser.add_argument(
+            "--ssh-folder",
+            default=SSH_FOLDER,
+            help="Where the MPI operator puts its keys: below the home of who tasks run as.",
+        )
+        parser.add_argument(
             "--kubeconfig", type=Path, help="Default: the pod that this runs in, else ~/.kube."
         )
         parser.add_argument("--context", help="Of the kubeconfig.")
@@ -107,7 +133,23 @@ def read(given: dict[str, Any]) -> Options:
         raise CommandError("--tools-image and --platform-url go together: both bring code to pods.")
     return Options(
         gpu_types=types,
+        ceph_clusters=_clusters(given["ceph_cluster"]),
+        gang_jobs=not given["plain_gangs"],
         tolerations=tuple(given["toleration"]),
         pull_secrets=tuple(given["pull_secret"]),
         **{name: given[name] for name in AS_GIVEN},
     )
+
+
+def _clusters(pairs: Iterable[str]) -> dict[str, str]:
+    """Return clusters of ceph by their monitors; raises CommandError."""
+    found = {}
+    for pair in pairs:
+        monitor, _, cluster = pair.partition("=")
+        if not re.fullmatch(r"\S+:\d+", monitor) or not re.fullmatch(r"[^\s/]+(/[^\s/]+)?", cluster):
+            raise CommandError(
+                f"--ceph-cluster {pair}: MONITOR=CLUSTER is needed, such as 10.0.0.1:6789=CLUSTER-ID, or "
+                "10.0.0.1:6789=CLUSTER-ID/FILESYSTEM."
+            )
+        found[monitor] = cluster
+    return found
