@@ -3,6 +3,7 @@
 import dataclasses
 from bisect import insort
 from collections.abc import Iterable, Iterator, Mapping
+from operator import attrgetter
 from typing import Literal
 
 from jobs.scheduling.hosts import Host, Pool
@@ -32,9 +33,9 @@ class Cluster:
     def of(cls, snapshot: Snapshot) -> "Cluster":
         """Return the state that a snapshot describes, its claims apart."""
         cluster = cls(Ledger(snapshot.quotas, high_unlimited=snapshot.high_unlimited))
-        for row in sorted(snapshot.hosts, key=lambda row: (row.host, row.gpu_type)):
+        for row in sorted(snapshot.hosts, key=attrgetter("host", "gpu_type")):
             cluster.add_host(row)
-        for task in sorted(snapshot.running, key=lambda task: task.id):
+        for task in sorted(snapshot.running, key=attrgetter("id")):
             cluster.enrol(task)
         return cluster
 

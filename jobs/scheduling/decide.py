@@ -9,9 +9,9 @@ from jobs.scheduling import claims
 from jobs.scheduling.cluster_state import Cluster
 from jobs.scheduling.explain import explain
 from jobs.scheduling.fair import Accounts
-from jobs.scheduling.order import elastic_turns, walk
+from jobs.scheduling.order import elastic_turns, first_open, walk, within_quota
 from jobs.scheduling.queue import Queue
-from jobs.scheduling.serve import quota_passer, serve, serve_autos, try_elastic, try_high, waits_already
+from jobs.scheduling.serve import serve, serve_autos, try_elastic, try_high
 from jobs.scheduling.types import Plan, Policy, Snapshot
 from jobs.scheduling.work import Work
 
@@ -48,7 +48,7 @@ def work_on(snapshot: Snapshot, policy: Policy) -> Work:
     cluster = Cluster.of(snapshot)
     queue = Queue.of(snapshot.waiting, policy, now)
     accounts = Accounts(policy.fair_half_life_s, now, snapshot.usage)
-    accounts.enrol((task for task in cluster.running.values() if task.task_class == "elastic"), now)
+    accounts.enrol([task for task in cluster.running.values() if task.task_class == "elastic"], now)
     cluster.claims = {claim.task: claim for claim in snapshot.claims}
     return Work(now, policy, cluster, queue, accounts, snapshot.reservations)
 
@@ -79,14 +79,14 @@ def run(work: Work) -> Plan:
     claims.settle(work, standing)
 
     # 4. High tasks, in order: on free cards, else by evicting.
-    serve(work, walk(queue.of_phase("high"), quota_passer(work)), try_high)
+    serve(work, walk(queue.of_phase("high"), within_quota(work)), try_high)
 
     # 5. Autos, running and waiting, turn high on the quota that is left.
     serve_autos(work)
 
     # 6. Elastic tasks take what is free: those that waited too long first, the others by the policy's order.
     claims.settle_elastic(work)
-    serve(work, elastic_turns(queue, work.accounts, now, waits_already), try_elastic)
+    serve(work, elastic_turns(queue, work.accounts, now, first_open), try_elastic)
 
     # 7. When time alone may change what was decided.
     work.wake(queue.next_edge())

@@ -11,6 +11,8 @@ from jobs.scheduling.reasons import Reason
 from jobs.scheduling.types import Claim, Snapshot, Waiting
 from jobs.scheduling.work import Work
 
+# What a task needs → the reason where hosts lack it.
+LACKING = {"container": "no_container", "mpijob": "no_mpijob"}
 REMARKS = 3  # of operators on hosts that take no starts; so many are told
 
 
@@ -24,7 +26,7 @@ def explain(work: Work, names: Snapshot) -> dict[int, Reason]:
             if group.cause is not None:
                 ids = [entry[2] for entry in group.entries]
                 reasons.update(dict.fromkeys(ids, speaker.reason(group, group.cause)))
-            if group.partly or group.single:
+            if group.longer or group.by_owner or group.single:
                 reasons.update(speaker.own_reasons(group))
     for task_id, task in work.queue.gated.items():
         reasons[task_id] = _gate(task)
@@ -78,25 +80,27 @@ class _Speaker:
 
     def own_reasons(self, group: Group) -> dict[int, Reason]:
         """Return the reasons of those in the group who wait for another cause than the group."""
-        general = group.partly.get(None)
-        if general is not None and len(group.partly) == 1 and not group.single:
+        general = group.longer
+        if general is not None and not group.by_owner and not group.single:
             reason, limit = self.reason(group, general), general.limit
             return {
                 task_id: reason
                 for _, _, task_id, task, _ in group.entries
                 if task.time_limit is None or task.time_limit >= limit
             }
-        by_owner = not group.single and not any(cause.limit for cause in group.partly.values())
+        limits = general is not None or any(cause.limit for cause in group.by_owner.values())
+        by_owner = not group.single and not limits
         elastic = group.phase == "elastic"
         made: dict[Hashable, Reason | None] = {}
-        found: dict[int, Reason | None] = {}
+        found: dict[int, Reason] = {}
         for _, _, task_id, task, _ in group.entries:
             owner = (task.business, task.user) if elastic else task.business
             if not by_owner or owner not in made:
                 cause = group.why_apart(task)
                 made[owner] = None if cause is None else self.reason(group, cause, task)
-            found[task_id] = made[owner]
-        return {task_id: reason for task_id, reason in found.items() if reason is not None}
+            if (known := made[owner]) is not None:
+                found[task_id] = known
+        return found
 
     def _make(self, task: Waiting, cause: Cause) -> Reason:
         match cause.code:
@@ -184,7 +188,7 @@ class _Speaker:
     def _too_few(self, task: Waiting, args: Args) -> Reason:
         """Say why too few hosts are usable: they offer less than it needs, take no starts, or are too small."""
         if self._whole(task).total.at_least(task.host_gpu_num) >= task.host_num:
-            return Reason(self._lacking(task), args)
+            return self._lacking(task, args)
         out = [host for host in self._out(task) if host.total >= task.host_gpu_num]
         if not out or int(args["hosts"]) + len(out) < task.host_num:
             return Reason("too_large", args)
@@ -201,20 +205,23 @@ class _Speaker:
                 if there and host.id not in passed_over and task.needs in host.offers:
                     yield host
 
-    def _lacking(self, task: Waiting) -> str:
+    def _lacking(self, task: Waiting, args: Args) -> Reason:
         """Return the reason for hosts that are large enough but do not offer what the task needs."""
+        idle = self._whole(task, offering_nothing=True).total.at_least(task.host_gpu_num)
+        if idle and int(args["hosts"]) + idle >= task.host_num:
+            return Reason("storage_away", {**args, "away": idle})
         if task.needs.endswith("_ceph"):
-            return "no_ceph"
-        return "no_container" if task.needs == "container" else "no_process"
+            return Reason("no_ceph", args)
+        return Reason(LACKING.get(task.needs, "no_process"), args)
 
-    def _whole(self, task: Waiting) -> "_Sight":
-        """Return what all hosts hold that are not avoided, whatever they offer."""
+    def _whole(self, task: Waiting, *, offering_nothing: bool = False) -> "_Sight":
+        """Return what all hosts hold that are not avoided, whatever they offer, or that offer nothing."""
         passed_over = avoided(self.cluster, task)
         sight = _Sight()
         for gpu_type in task.gpu_types:
             for pool in self.cluster.pools_of(gpu_type, task.region):
                 for host in pool.hosts.values():
-                    if host.id not in passed_over:
+                    if host.id not in passed_over and not (offering_nothing and host.offers):
                         sight.see(host)
         return sight
 

@@ -50,7 +50,8 @@ class Host:
     def update(self) -> None:
         """Bring what follows from the other counts up to date, after any change of them."""
         free = len(self.numbers) - self.held
-        old_room, self.room, self.soon = self.room, max(0, free), free + self.coming
+        old_room, self.room = self.room, free if free > 0 else 0
+        self.soon = free + self.coming
         if self.pool is not None:
             self.pool.moved(self, old_room)
 
@@ -75,26 +76,9 @@ class Pool:
         host.pool = self
         while len(self.buckets) <= host.total:
             self.buckets.append([])
-        self._enter(host)
-        self.note(host)
-
-    def _enter(self, host: Host) -> None:
         insort(self.buckets[host.room], host.id)
         self.filled |= 1 << host.room
-
-    def _leave(self, host: Host, room: int) -> None:
-        bucket = self.buckets[room]
-        del bucket[bisect_left(bucket, host.id)]
-        if not bucket:
-            self.filled &= ~(1 << room)
-
-    def first_with(self, cards: int) -> tuple[int, int] | None:
-        """Return (room, id) of the host with the fewest free cards that has so many; the lowest id in ties."""
-        rooms = self.filled >> cards
-        if not rooms:
-            return None
-        room = cards + (rooms & -rooms).bit_length() - 1
-        return room, self.buckets[room][0]
+        self.moved(host, host.room)
 
     def discard(self, host: Host) -> None:
         """Stop offering the host."""
@@ -110,17 +94,21 @@ class Pool:
         return sum(room * len(bucket) for room, bucket in enumerate(self.buckets))
 
     def moved(self, host: Host, old_room: int) -> None:
-        """Put the host into the bucket of its room."""
-        if host.room != old_room:
+        """Put the host into the bucket of its room, and note that cards of it changed hands."""
+        room = host.room
+        if room != old_room:
             self._leave(host, old_room)
-            self._enter(host)
-        self.note(host)
-
-    def note(self, host: Host) -> None:
-        """Note that cards of the host changed hands."""
+            insort(self.buckets[room], host.id)
+            self.filled |= 1 << room
+        if host.soon > room:
+            self.expecting.add(host.id)
+        elif self.expecting:
+            self.expecting.discard(host.id)
         host.version += 1
         self.changed.append(host)
-        if host.soon > host.room:
-            self.expecting.add(host.id)
-        else:
-            self.expecting.discard(host.id)
+
+    def _leave(self, host: Host, room: int) -> None:
+        bucket = self.buckets[room]
+        del bucket[bisect_left(bucket, host.id)]
+        if not bucket:
+            self.filled &= ~(1 << room)

@@ -5,27 +5,74 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
 
 from jobs.scheduling.fair import Accounts
-from jobs.scheduling.queue import Group, Queue
+from jobs.scheduling.queue import NO_QUOTA, Group, Queue
 from jobs.scheduling.types import Waiting
+from jobs.scheduling.work import Work
 
 Turn = tuple[Group, Waiting]
 
 
-def walk(groups: Iterable[Group], passes_over: Callable[[Group, Waiting], bool]) -> Iterator[Turn]:
+# The first place in a group, from this one on, that is not passed over.
+Following = Callable[[Group, int], int]
+
+
+def one_by_one(_: Group, place: int) -> int:
+    """Pass nobody over."""
+    return place
+
+
+def first_open(group: Group, place: int) -> int:
+    """Pass over those who wait for what others of their group wait for."""
+    entries = group.entries
+    end = len(entries)
+    while place < end and group.parted and group.keeps(entries[place][3]):
+        place += 1
+    return place
+
+
+def within_quota(work: Work) -> Following:
+    """Return what also passes over high tasks for whom their business has no quota left.
+
+    Those that waited too long for it get their turn: quota may have to be kept for them.
+    """
+    ledger = work.cluster.ledger
+    if work.cluster.keepers:
+        return first_open  # the quota may be that of the business's own kept places
+
+    def lacks_quota(task: Waiting) -> bool:
+        cards = task.host_num * task.host_gpu_num
+        for gpu_type in task.gpu_types:
+            if ledger.high_caps(task.business, gpu_type).total >= cards:
+                return False
+        return not work.is_aged(task)
+
+    def following(group: Group, place: int) -> int:
+        entries, by_owner = group.entries, group.by_owner
+        for at in range(place, len(entries)):
+            task = entries[at][3]
+            cause = by_owner.get(task.business)
+            if (cause is not None and not cause.limit) or group.keeps(task):
+                continue  # most wait for quota, as others of their business do
+            if not lacks_quota(task):
+                return at
+            by_owner[task.business], group.parted = NO_QUOTA, True
+        return len(entries)
+
+    return following
+
+
+def walk(groups: Iterable[Group], following: Following) -> Iterator[Turn]:
     """Give the tasks in the order of their entries, the aged first, but for those that are passed over."""
     heap = [(not g.aged, *g.entries[0][:3], 0, g) for g in groups if g.entries]
     heapq.heapify(heap)
     while heap:
-        *_, position, group = heap[0]
+        *_, place, group = heap[0]
         entries = group.entries
         if group.cause is None:
-            yield group, entries[position][3]
-        position += 1
-        end = len(entries) if group.cause is None else 0
-        while position < end and passes_over(group, entries[position][3]):
-            position += 1
-        if position < end:
-            heapq.heapreplace(heap, (not group.aged, *entries[position][:3], position, group))
+            yield group, entries[place][3]
+        place = following(group, place + 1) if group.cause is None else len(entries)
+        if place < len(entries):
+            heapq.heapreplace(heap, (not group.aged, *entries[place][:3], place, group))
         else:
             heapq.heappop(heap)
 
@@ -70,7 +117,7 @@ class FairWalk:
         for at in range(self._at[owner] + 1, len(entries)):
             entry = entries[at]
             group = entry[4]
-            if group.cause is None and not (group.partly and group.why_apart(entry[3])):
+            if group.cause is None and not (group.parted and group.keeps(entry[3])):
                 self._at[owner] = at
                 return True
         return False
@@ -85,13 +132,11 @@ class FairWalk:
         return (self._accounts.read(business, None, self._now), *self._users[business][0][1:3], business)
 
 
-def elastic_turns(
-    queue: Queue, accounts: Accounts, now: float, passes_over: Callable[[Group, Waiting], bool]
-) -> Iterator[Turn]:
+def elastic_turns(queue: Queue, accounts: Accounts, now: float, following: Following) -> Iterator[Turn]:
     """Give the elastic tasks in the policy's order; with fair share those that waited too long go first."""
     groups = queue.of_phase("elastic")
     if queue.policy.elastic_order != "fair_share":
-        yield from walk(groups, passes_over)
+        yield from walk(groups, following)
         return
-    yield from walk([group for group in groups if group.aged], passes_over)
+    yield from walk([group for group in groups if group.aged], following)
     yield from FairWalk(queue, accounts, now)

@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from heapq import merge
 from itertools import islice
+from operator import itemgetter
 
 from jobs.scheduling.cluster_state import Cluster
 from jobs.scheduling.hosts import Host, Pool
@@ -95,13 +96,16 @@ def find_free(cluster: Cluster, ask: Ask, *, spread: bool = False) -> list[Host]
 
 def _best_fit(pools: list[Pool], cards: int) -> list[Host] | None:
     """Return the one host with the fewest free cards that has so many."""
-    best: tuple[int, int] | None = None
-    where: Pool | None = None
+    filled = 0
     for pool in pools:
-        first = pool.first_with(cards)
-        if first is not None and (best is None or first < best):
-            best, where = first, pool
-    return [where.hosts[best[1]]] if best and where else None
+        filled |= pool.filled
+    rooms = filled >> cards
+    if not rooms:
+        return None
+    room = cards + (rooms & -rooms).bit_length() - 1
+    with_room = [(pool.buckets[room][0], pool.hosts) for pool in pools if pool.filled >> room & 1]
+    host_id, hosts = with_room[0] if len(with_room) == 1 else min(with_room, key=itemgetter(0))
+    return [hosts[host_id]]
 
 
 def _with_room(pools: list[Pool], room: int) -> Iterator[Host]:

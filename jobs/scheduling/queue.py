@@ -2,8 +2,9 @@
 
 import heapq
 from bisect import bisect_left, insort
-from collections import defaultdict
-from collections.abc import Callable, Hashable, Iterable
+from collections import Counter, defaultdict
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
 from itertools import chain
 from operator import attrgetter
 from typing import Literal, NamedTuple
@@ -12,6 +13,7 @@ from jobs.scheduling.types import NEVER, Policy, Waiting
 
 Phase = Literal["high", "auto", "elastic"]
 Entry = tuple[float, float, int, Waiting, "Group"]  # two sort keys, the id, the task, its group
+Levels = tuple[list[Entry], list[Entry], list[Entry]]  # low, medium, high
 Line = tuple[str, frozenset[int]]
 BY_TIME = ("priority", "submission", "fifo", "fair_share")  # orders whose entries stand by first submission
 TOP_LEVEL = 2  # aging lifts no task above high priority: up there the older goes first
@@ -30,22 +32,28 @@ class Cause(NamedTuple):
         return task.time_limit is None or task.time_limit >= self.limit
 
 
+NO_QUOTA = Cause("quota", scope="owner")
+
+
+@dataclass(slots=True, eq=False)
 class Group:
     """Waiting tasks of one shape: where one finds no place, none of them does."""
 
-    __slots__ = ("aged", "cause", "entries", "limited", "line", "partly", "phase", "shape", "single", "task")
+    phase: Phase
+    task: Waiting  # the first one seen, for what all of them ask
+    shape: Hashable
+    aged: bool
+    line: Line = field(init=False)
+    entries: list[Entry] = field(default_factory=list)
+    limited: bool = False  # some of them have a time limit
+    cause: Cause | None = None  # why the rest of them waits, in the pass at work
+    longer: Cause | None = None  # the same for those who may run so long as it says
+    by_owner: dict[Hashable, Cause] = field(default_factory=dict)  # the same for those of one owner
+    parted: bool = False  # there are such
+    single: dict[int, Cause] = field(default_factory=dict)  # the same for one task
 
-    def __init__(self, phase: Phase, task: Waiting, shape: Hashable, *, aged: bool) -> None:
-        self.phase = phase
-        self.aged = aged
-        self.shape = shape
-        self.task = task  # the first one seen, for what all of them ask
-        self.line: Line = (phase, frozenset(task.gpu_types))
-        self.entries: list[Entry] = []
-        self.limited = False  # some of them have a time limit
-        self.cause: Cause | None = None  # why the rest of them waits, in the pass at work
-        self.partly: dict[Hashable, Cause] = {}  # the same for some: those of one owner, or (None) of all
-        self.single: dict[int, Cause] = {}  # the same for one task
+    def __post_init__(self) -> None:
+        self.line = (self.phase, frozenset(self.task.gpu_types))
 
     def owner(self, task: Waiting) -> Hashable:
         """Return whose quota or cap counts for the task."""
@@ -56,34 +64,34 @@ class Group:
         if cause.scope == "task":
             self.single[task.id] = cause
         elif cause.scope == "owner":
-            self.partly[self.owner(task)] = cause
+            self.by_owner[self.owner(task)], self.parted = cause, True
         elif cause.limit:
-            self.partly[None] = cause
+            self.longer, self.parted = cause, True
         else:
-            self.cause = cause
-            self.partly = {key: known for key, known in self.partly.items() if not known.limit}
+            self.cause, self.longer = cause, None
+            self.by_owner = {owner: known for owner, known in self.by_owner.items() if not known.limit}
 
-    def why(self, task: Waiting) -> Cause | None:
-        """Return why the task waits, as far as that is known from others of the group."""
-        return self.cause if self.cause is not None else self.why_apart(task)
+    def keeps(self, task: Waiting) -> bool:
+        """Say whether the task waits for what others of the group wait for."""
+        if self.cause is not None or (self.longer is not None and self.longer.holds_for(task)):
+            return True
+        cause = self.by_owner.get(self.owner(task)) if self.by_owner else None
+        return cause is not None and cause.holds_for(task)
 
     def why_apart(self, task: Waiting) -> Cause | None:
-        """Return the same where it is not what all of the group wait for."""
-        partly = self.partly
-        if partly:
-            cause = partly.get(self.owner(task))
-            if cause is not None and cause.holds_for(task):
-                return cause
-            cause = partly.get(None)
-            if cause is not None and cause.holds_for(task):
-                return cause
-        return self.single.get(task.id) if self.single else None
+        """Return why the task waits, where it is not what all of the group wait for."""
+        cause = self.by_owner.get(self.owner(task)) if self.by_owner else None
+        if cause is not None and cause.holds_for(task):
+            return cause
+        if self.longer is not None and self.longer.holds_for(task):
+            return self.longer
+        return self.single.get(task.id)
 
     def forget(self) -> None:
         """Forget what the last pass noted."""
-        self.cause = None
-        if self.partly:
-            self.partly.clear()
+        self.cause, self.longer, self.parted = None, None, False
+        if self.by_owner:
+            self.by_owner.clear()
         if self.single:
             self.single.clear()
 
@@ -99,6 +107,8 @@ def is_gated(task: Waiting, now: float) -> bool:
 
 
 Shape = tuple[str, tuple[int, ...], int, int, int | None, frozenset[int], bool, str]
+_id_of: Callable[[Waiting], int] = attrgetter("id")
+_level_of: Callable[[Waiting], tuple[int, int]] = attrgetter("business", "priority")
 _shape_of: Callable[[Waiting], Shape] = attrgetter(
     "wanted", "gpu_types", "host_gpu_num", "host_num", "region", "avoid", "any_type", "needs"
 )
@@ -107,26 +117,21 @@ _shape_of: Callable[[Waiting], Shape] = attrgetter(
 class _Home:
     """Where the tasks of one shape stand in one phase: the young ones and the aged."""
 
-    __slots__ = ("ages", "by_priority", "by_share", "by_time", "groups_by_age", "order", "phase", "shape")
+    __slots__ = ("aged", "ages", "by_priority", "by_share", "by_time", "order", "young")
 
-    def __init__(self, phase: Phase, order: str, shape: Shape, policy: Policy) -> None:
-        self.phase = phase
+    def __init__(self, phase: Phase, order: str, task: Waiting, shape: Shape, policy: Policy) -> None:
         self.order = order
-        self.shape = shape
         self.by_time = order in BY_TIME  # entries stand by first submission, or in places that others had so
         self.by_priority, self.by_share = order == "priority", order == "fair_share"
         self.ages = policy.aging_s > 0 and order not in ("priority", "submission")
-        self.groups_by_age: list[Group | None] = [None, None]  # young, aged
-
-    def open(self, task: Waiting, *, aged: bool) -> Group:
-        """Make the group of the task, which is the first of it."""
-        group = self.groups_by_age[aged] = Group(self.phase, task, self.shape, aged=aged)
-        return group
+        self.young = self.aged = Group(phase, task, shape, aged=False)
+        if self.ages:
+            self.aged = Group(phase, task, shape, aged=True)
 
     @property
-    def groups(self) -> list[Group]:
-        """Return those that have or had tasks, the young before the aged."""
-        return [group for group in self.groups_by_age if group is not None]
+    def groups(self) -> tuple[Group, ...]:
+        """Return the young and the aged, where it tells them apart."""
+        return (self.young, self.aged) if self.ages else (self.young,)
 
 
 class Queue:
@@ -140,8 +145,7 @@ class Queue:
         self.users: dict[tuple[int, int], list[Entry]] = defaultdict(list)  # what fair share orders
         self._homes: dict[Shape, tuple[_Home, ...]] = {}
         self._high: list[Entry] = []  # high tasks by first submission, where priorities order them
-        # business → high tasks by priority
-        self._levels: dict[int, list[int]] = defaultdict(lambda: [0, 0, 0])
+        self._levels: Counter[tuple[int, int]] = Counter()  # high tasks by business and priority
         self._filed_at = float("-inf")  # the latest instant that the tasks were filed for
         self._ranked: set[int] = set()  # businesses whose entries may stand in places of others
         self._edges: list[tuple[float, int]] | None = []  # heap: when a task leaves its gate or becomes aged
@@ -151,7 +155,9 @@ class Queue:
         """Return the queue of a snapshot."""
         queue = cls(policy)
         queue._edges = None  # made when time goes on: most queues are used for one instant only
-        in_time = sorted(sorted(waiting, key=attrgetter("id")), key=attrgetter("submitted"))
+        in_time = sorted(sorted(waiting, key=_id_of), key=attrgetter("submitted"))
+        queue.tasks = dict(zip(map(_id_of, in_time), in_time, strict=True))
+        queue._levels.update(map(_level_of, [task for task in in_time if task.wanted == "high"]))
         queue._file(in_time, now, list.append)
         for home in chain.from_iterable(queue._homes.values()):
             if not home.by_time:
@@ -167,13 +173,19 @@ class Queue:
     def add(self, task: Waiting, now: float) -> None:
         """File one more task."""
         self._expect(now)  # before it moves on the instant that the others were filed for
-        self._file([task], now, insort)
+        self._take(task, now)
+
+    def _take(self, task: Waiting, now: float) -> None:
+        self.tasks[task.id] = task
+        if task.wanted == "high":
+            self._levels[_level_of(task)] += 1
+        self._file((task,), now, insort)
 
     def remove(self, task_id: int) -> None:
         """Take the task out of the queue: it started or ended."""
         task = self.tasks.pop(task_id)
         if task.wanted == "high":
-            self._levels[task.business][task.priority] -= 1
+            self._levels[_level_of(task)] -= 1
         if self.gated.pop(task_id, None):
             return
         for home in self._homes[_shape_of(task)]:
@@ -200,7 +212,9 @@ class Queue:
                 due[task_id] = self.tasks[task_id]
         for task_id in due:
             self.remove(task_id)
-        self._file(due.values(), now, insort)
+        self._filed_at = now
+        for task in due.values():
+            self._take(task, now)
         for group in self.groups.values():
             group.forget()
 
@@ -251,42 +265,41 @@ class Queue:
 
     def _file(self, tasks: Iterable[Waiting], now: float, put: Callable[[list[Entry], Entry], None]) -> None:
         """Put the tasks where they belong now, and note when that changes."""
-        aging_s, homes, users = self.policy.aging_s, self._homes, self.users
+        aging_s, homes, users, edges = self.policy.aging_s, self._homes, self.users, self._edges
         self._filed_at = now
         for task in tasks:
-            task_id = task.id
-            self.tasks[task_id] = task
             shape = _shape_of(task)
-            if shape[0] == "high":
-                self._levels[task.business][task.priority] += 1
             if (task.gate or task.ready_at > now) and is_gated(task, now):
-                self.gated[task_id] = task
-                self._put_edge(task.ready_at, task_id)
+                self.gated[task.id] = task
+                self._put_edge(task.ready_at, task.id)
                 continue
             for home in homes.get(shape) or self._open_homes(shape, task):
-                aged = False
+                group = home.young
                 if home.ages:
-                    edge = (task.queued if task.queued > task.ready_at else task.ready_at) + aging_s
-                    aged = now >= edge
-                    if self._edges is not None:
-                        self._put_edge(edge, task_id)
-                group = home.groups_by_age[aged] or home.open(task, aged=aged)
-                entries = group.entries
-                if not entries:
-                    self.groups[group.phase, aged, shape] = group
-                    group.limited = False
-                    group.forget()
+                    if now >= task.queued + aging_s and now >= task.ready_at + aging_s:
+                        group = home.aged
+                    if edges is not None:
+                        self._put_edge(waits_since(task) + aging_s, task.id)
+                if not group.entries:
+                    self._open(group)
                 if task.time_limit is not None:
                     group.limited = True
-                if aged or home.by_time:
+                if home.by_time or group.aged:
+                    task_id = task.id
                     entry: Entry = (task.submitted, task_id, task_id, task, group)
                 else:
                     entry = _entry(home.order, task, group)
-                put(entries, entry)
-                if home.by_priority:
-                    put(self._high, entry)
-                elif home.by_share and not aged:
+                put(group.entries, entry)
+                if home.by_share and not group.aged:
                     put(users[task.business, task.user], entry)
+                elif home.by_priority:
+                    put(self._high, entry)
+
+    def _open(self, group: Group) -> None:
+        """List a group that had no tasks."""
+        self.groups[group.phase, group.aged, group.shape] = group
+        group.limited = False
+        group.forget()
 
     def _put_edge(self, edge: float, task_id: int) -> None:
         if self._edges is not None and edge > self._filed_at:
@@ -300,7 +313,7 @@ class Queue:
             "elastic": (elastic,),
             "auto": (("auto", "submission"), elastic),
         }
-        found = tuple(_Home(phase, order, shape, self.policy) for phase, order in phases[task.wanted])
+        found = tuple(_Home(phase, order, task, shape, self.policy) for phase, order in phases[task.wanted])
         self._homes[shape] = found
         return found
 
@@ -312,22 +325,38 @@ class Queue:
         """
         if self.policy.high_order != "priority":
             return NEVER
-        mixed = {b for b, counts in self._levels.items() if sum(n > 0 for n in counts) > 1}
+        levels_of = Counter(business for (business, _), tasks in self._levels.items() if tasks)
+        mixed = {business for business, levels in levels_of.items() if levels > 1}
         touched = mixed | self._ranked
         self._ranked = mixed
         if not touched:
             return NEVER
-        levels: dict[int, tuple[list[Entry], list[Entry], list[Entry]]] = {b: ([], [], []) for b in mixed}
-        change = NEVER
+        levels, change = self._by_level(mixed, now)
+        self._give_places({b: chain(high, medium, low) for b, (low, medium, high) in levels.items()})
+        return change
+
+    def _by_level(self, businesses: Iterable[int], now: float) -> tuple[dict[int, Levels], float]:
+        """Return the tasks of these businesses by priority with what waiting added, and when one gains the next."""
+        levels: dict[int, Levels] = {business: ([], [], []) for business in businesses}
+        change, aging_s = NEVER, self.policy.aging_s
         for entry in self._high:
             task = entry[3]
             mine = levels.get(task.business)
-            if mine is not None:
-                level, until = self._level(task, now)
-                mine[level].append(entry)
-                if until < change:
-                    change = until
-        ranked = {b: chain(high, medium, low) for b, (low, medium, high) in levels.items()}
+            if mine is None:
+                continue
+            level = task.priority
+            if level < TOP_LEVEL and aging_s > 0:
+                since = task.queued if task.queued > task.ready_at else task.ready_at
+                gained = int((now - since) // aging_s)
+                level = min(TOP_LEVEL, level + gained) if gained else level
+                if level < TOP_LEVEL:
+                    gains = since + (gained + 1) * aging_s
+                    change = gains if gains < change else change
+            mine[level].append(entry)
+        return levels, change
+
+    def _give_places(self, ranked: Mapping[int, Iterator[Entry]]) -> None:
+        """Give the places of each business to its tasks as they are ranked."""
         for group in self.of_phase("high"):
             group.entries = []
         for place in self._high:
@@ -335,18 +364,6 @@ class Queue:
             entry = place if turns is None else next(turns)
             group = entry[4]
             group.entries.append(place if entry is place else (place[0], place[1], entry[2], entry[3], group))
-        return change
-
-    def _level(self, task: Waiting, now: float) -> tuple[int, float]:
-        """Return the task's priority with what waiting added to it, and when it gains the next level."""
-        aging_s, level = self.policy.aging_s, task.priority
-        if aging_s <= 0 or level >= TOP_LEVEL:
-            return level, NEVER
-        since = task.queued if task.queued > task.ready_at else task.ready_at
-        gained = int((now - since) // aging_s)
-        if level + gained >= TOP_LEVEL:
-            return TOP_LEVEL, NEVER
-        return level + gained, since + (gained + 1) * aging_s
 
 
 def _entry(order: str, task: Waiting, group: Group) -> Entry:

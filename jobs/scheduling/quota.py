@@ -10,9 +10,12 @@ UNLIMITED = 1 << 40  # cards; more than any cluster has
 _EVERYWHERE = None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, eq=False)
 class Caps:
-    """How many more cards may be taken: in all regions together, and in each region."""
+    """How many more cards may be taken: in all regions together, and in each region.
+
+    None of them is changed. They are not declared frozen, for they are made anew whenever cards change hands.
+    """
 
     total: int
     regions: Mapping[int, int] | None = None  # None: only the total binds

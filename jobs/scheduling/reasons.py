@@ -28,6 +28,10 @@ SENTENCES: dict[str, str] = {
     "have so many cards",
     "no_ceph": "asks {host_num} × {per_host} {types} and private ceph; {hosts} hosts that can mount it have so many "
     "cards",
+    "no_mpijob": "asks {host_num} × {per_host} {types} as an MPIJob of a cluster; {hosts} hosts whose controller runs "
+    "MPIJobs have so many cards",
+    "storage_away": "asks {host_num} × {per_host} {types}; {hosts} hosts that can run it have so many cards, and "
+    "{away} more can start nothing until their storage or container engine is back",
     "no_cards": "asks {per_host} {types} on one host; {free} are free, the largest host has {largest}",
     "no_cards_gang": "asks {host_num} hosts with {per_host} {types} each; {free} are free, {fitting} hosts "
     "have enough",
@@ -65,6 +69,8 @@ _ADVICE: dict[str, tuple[Advice, str]] = {
     "no_container": ("ask", "ask operators for a container engine on more hosts, or name more GPU types"),
     "no_process": ("change", "name a container image"),
     "no_ceph": ("ask", "ask operators for a ceph client on more hosts, or name more GPU types"),
+    "no_mpijob": ("ask", "ask operators whether the cluster's controller still runs with --mpijobs"),
+    "storage_away": ("ask", "ask operators when the storage of these hosts is back"),
     "no_cards": ("change", "wait until cards come free, ask fewer cards on one host, or name more GPU types"),
     "no_cards_gang": ("change", "wait until cards come free, ask fewer hosts, or name more GPU types"),
     "no_room": ("change", "wait until cards come free, ask fewer cards on one host, or name more GPU types"),

@@ -7,7 +7,7 @@ from types import MappingProxyType
 from typing import Literal
 
 from jobs.scheduling.hosts import Host
-from jobs.scheduling.order import walk
+from jobs.scheduling.order import first_open, walk
 from jobs.scheduling.placement import Ask, avoided, find_free
 from jobs.scheduling.preemption import (
     STAGES,
@@ -18,8 +18,8 @@ from jobs.scheduling.preemption import (
     find_victims,
     is_coming,
 )
-from jobs.scheduling.queue import Cause, Group, waits_since
-from jobs.scheduling.quota import Caps
+from jobs.scheduling.queue import NO_QUOTA, Cause, Group, waits_since
+from jobs.scheduling.quota import FREE, Caps
 from jobs.scheduling.reservation import ends_at, withheld
 from jobs.scheduling.types import NEVER, Running, Waiting
 from jobs.scheduling.work import Class, LineState, Work
@@ -31,41 +31,11 @@ def serve(work: Work, turns: Iterable[tuple[Group, Waiting]], attempt: Try) -> N
     """Try every task whose turn comes, and note for whom else a failure holds."""
     started, claims = work.started, work.cluster.claims
     for group, task in turns:
-        if task.id in started or task.id in claims or (group.partly and group.why(task)):
+        if task.id in started or task.id in claims or (group.parted and group.keeps(task)):
             continue
         cause = attempt(work, group, task)
         if cause is not None:
             group.note(task, cause)
-
-
-def waits_already(group: Group, task: Waiting) -> bool:
-    """Say whether the task waits for what another of its group waits for."""
-    return bool(group.partly) and group.why(task) is not None
-
-
-def quota_passer(work: Work) -> Callable[[Group, Waiting], bool]:
-    """Return a test that also passes over high tasks for whom their business has no quota left.
-
-    Those that waited too long for it get their turn: quota may have to be kept for them.
-    """
-    ledger = work.cluster.ledger
-    if work.cluster.keepers:
-        return waits_already  # the quota may be that of the business's own kept places
-
-    def passes_over(group: Group, task: Waiting) -> bool:
-        if group.partly:
-            cause = group.partly.get(task.business)  # most wait for quota, as others of their business do
-            if (cause is not None and not cause.limit) or group.why_apart(task) is not None:
-                return True
-        for gpu_type in task.gpu_types:
-            if ledger.high_caps(task.business, gpu_type).total >= task.host_num * task.host_gpu_num:
-                return False
-        if work.is_aged(task):
-            return False
-        group.note(task, Cause("quota", scope="owner"))
-        return True
-
-    return passes_over
 
 
 def try_high(work: Work, group: Group, task: Waiting) -> Cause | None:
@@ -75,8 +45,8 @@ def try_high(work: Work, group: Group, task: Waiting) -> Cause | None:
         return Cause("behind", line.head.id)
     caps = high_types(work, task)
     if not caps:
-        return None if _end_kept_places(work, group, task) else _note_quota_head(work, task)
-    cause = _place_high(work, group, task, caps)
+        return None if _end_kept_places(work, line, task) else _note_quota_head(work, task)
+    cause = _place_high(work, group, line, task, caps)
     return cause if cause is None or cause.code == "kept_for_head" else _note_head(work, line, task, cause)
 
 
@@ -93,15 +63,15 @@ def _note_quota_head(work: Work, task: Waiting) -> Cause:
             return Cause("quota_kept", head.id, "owner")
     if work.policy.aging_s > 0 and not work.is_aged(task):
         work.wake(waits_since(task) + work.policy.aging_s)
-        return Cause("quota", scope="owner")
+        return NO_QUOTA
     missing = {t: cards - ledger.high_caps(task.business, t).total for t in task.gpu_types}
     possible = [t for t in task.gpu_types if ledger.high_use(task.business, t)[1] >= cards]
     if work.is_aged(task) and possible:
         heads.setdefault((task.business, min(possible, key=missing.__getitem__)), task)
-    return Cause("quota", scope="owner")
+    return NO_QUOTA
 
 
-def _end_kept_places(work: Work, group: Group, task: Waiting) -> bool:
+def _end_kept_places(work: Work, line: LineState, task: Waiting) -> bool:
     """Plan a start on the quota of the business's own kept places: as many of them go as it takes."""
     cards = task.host_num * task.host_gpu_num
     cluster = work.cluster
@@ -119,7 +89,7 @@ def _end_kept_places(work: Work, group: Group, task: Waiting) -> bool:
             caps = caps.raised(Counter({host.region: n for host, n in cluster.hosts_of(going[-1])}))
         if not caps.allows(task.region, cards):
             continue
-        ask = ask_for(work, task, gpu_type, caps, work.kept_hosts(group, task), "high")
+        ask = ask_for(work, task, gpu_type, caps, work.kept_hosts(line, task), "high")
         for stage in STAGES:
             found = find_beside(cluster, ask, work.ranking, stage, going)
             if found is not None:
@@ -131,7 +101,7 @@ def _end_kept_places(work: Work, group: Group, task: Waiting) -> bool:
 def try_auto(work: Work, group: Group, task: Waiting) -> Cause | None:
     """Try an auto task as a high one, on quota that no high task waits for; else it may run elastic."""
     caps = high_types(work, task, wanted_by_high(work))
-    return _place_high(work, group, task, caps) if caps else _note_quota_head(work, task)
+    return _place_high(work, group, work.line_of(group), task, caps) if caps else _note_quota_head(work, task)
 
 
 def high_types(
@@ -188,7 +158,7 @@ def serve_autos(work: Work) -> None:
     running.sort(key=lambda task: (task.submitted, task.id), reverse=True)
 
     def turns() -> Iterator[tuple[Group, Waiting]]:
-        for group, task in walk(work.queue.of_phase("auto"), waits_already):
+        for group, task in walk(work.queue.of_phase("auto"), first_open):
             _promote_before(work, running, (task.submitted, task.id))
             yield group, task
 
@@ -223,8 +193,10 @@ def _may_promote(work: Work, task: Running) -> bool:
     return all(caps.allows(region, cards) for region, cards in regions.items())
 
 
-def _place_high(work: Work, group: Group, task: Waiting, caps: list[tuple[int, Caps]]) -> Cause | None:
-    kept = work.kept_hosts(group, task)
+def _place_high(
+    work: Work, group: Group, line: LineState, task: Waiting, caps: list[tuple[int, Caps]]
+) -> Cause | None:
+    kept = work.kept_hosts(line, task)
     own = len(caps) < len(task.gpu_types) or bool(work.bound) or any(cap.regions for _, cap in caps)
     asks = [ask_for(work, task, gpu_type, cap, kept, "high") for gpu_type, cap in caps]
     if _start_free(work, task, "high", asks):
@@ -237,7 +209,8 @@ def _place_high(work: Work, group: Group, task: Waiting, caps: list[tuple[int, C
     if work.now < delayed_until:
         work.wake(delayed_until)
         return Cause("evict_delay", delayed_until, "task")
-    return _failure("no_room", work, group, task, kept, own=own)
+    limited = bool(kept or work.bound) and group.limited
+    return _failure("no_room", line, task, kept, limited=limited, own=own)
 
 
 def _start_free(work: Work, task: Waiting, task_class: Class, asks: list[Ask]) -> bool:
@@ -254,15 +227,16 @@ def _start_free(work: Work, task: Waiting, task_class: Class, asks: list[Ask]) -
     return False
 
 
-def _failure(code: str, work: Work, group: Group, task: Waiting, kept: frozenset[int], *, own: bool) -> Cause:
+def _failure(
+    code: str, line: LineState, task: Waiting, kept: frozenset[int], *, limited: bool, own: bool
+) -> Cause:
     """Return the cause of finding no cards, and for whom else it holds: for all of the group, unless …"""
     scope: Literal["group", "owner"] = "owner" if own else "group"  # … quota or caps differ
     limit = 0.0
-    if group.limited and (kept or work.bound):  # … or a shorter task may run where this one may not
+    if limited:  # … or a shorter task may run where this one may not
         limit = NEVER if task.time_limit is None else task.time_limit
-    head = work.line_of(group).head
-    if kept and head:
-        return Cause("kept_for_head", head.id, scope, limit)
+    if kept and line.head:
+        return Cause("kept_for_head", line.head.id, scope, limit)
     return Cause(code, 0, scope, limit)
 
 
@@ -328,21 +302,31 @@ def try_elastic(work: Work, group: Group, task: Waiting) -> Cause | None:
     caps = _elastic_types(work, task)
     if not caps:
         return _note_cap_head(work, task)
-    kept = work.kept_hosts(group, task)
+    kept = work.kept_hosts(line, task)
     own = len(caps) < len(task.gpu_types) or any(cap.regions for _, cap in caps)
-    asks = [ask_for(work, task, gpu_type, cap, kept, "elastic") for gpu_type, cap in caps]
-    if _start_free(work, task, "elastic", asks):
-        return None
-    if work.policy.elastic_order == "round_robin" and _end_slices(work, task, asks):
-        return None
-    cause = _failure("no_cards", work, group, task, kept, own=own)
+    if work.policy.elastic_order == "round_robin" or not _is_missed(work, task):
+        asks = [ask_for(work, task, gpu_type, cap, kept, "elastic") for gpu_type, cap in caps]
+        if _start_free(work, task, "elastic", asks):
+            return None
+        if work.policy.elastic_order == "round_robin" and _end_slices(work, task, asks):
+            return None
+    limited = bool(kept or work.bound) and group.limited
+    cause = _failure("no_cards", line, task, kept, limited=limited, own=own)
     return cause if cause.code == "kept_for_head" else _note_head(work, line, task, cause)
+
+
+def _is_missed(work: Work, task: Waiting) -> bool:
+    """Say whether its size was looked for in vain on each of its types: nothing comes free in a pass."""
+    region, hosts, cards = task.region, task.host_num, task.host_gpu_num
+    return all((gpu_type, region, hosts, cards) in work.misses for gpu_type in task.gpu_types)
 
 
 def _elastic_types(work: Work, task: Waiting) -> list[tuple[int, Caps]]:
     """Return the task's types where the elastic caps of its business and user leave room for it."""
     cards = task.host_num * task.host_gpu_num
     ledger = work.cluster.ledger
+    if not ledger.caps_elastic:
+        return [(gpu_type, FREE) for gpu_type in work.types_of(task)]
     caps = [
         (gpu_type, ledger.elastic_caps(task.business, task.user, gpu_type))
         for gpu_type in work.types_of(task)

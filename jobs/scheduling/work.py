@@ -10,7 +10,7 @@ from jobs.scheduling.fair import Accounts
 from jobs.scheduling.hosts import Host
 from jobs.scheduling.placement import Ask, Size
 from jobs.scheduling.preemption import Preemption, Ranking, is_protected
-from jobs.scheduling.queue import Group, Line, Queue, waits_since
+from jobs.scheduling.queue import Group, Line, Phase, Queue, waits_since
 from jobs.scheduling.reservation import Binder, Binding, Bound, Gathering, ends_at
 from jobs.scheduling.types import (
     NEVER,
@@ -27,12 +27,14 @@ from jobs.scheduling.types import (
 )
 
 Class = Literal["high", "elastic"]
+NOWHERE = Binding(frozenset(), 0.0)
 
 
 @dataclass(slots=True)
 class LineState:
     """What the first task that cannot start does to those behind it in its line."""
 
+    phase: Phase
     head: Waiting | None = None
     stopped: bool = False  # nobody behind the head starts
     reserves: bool = False  # the head has waited long enough for hosts to be kept for it
@@ -173,19 +175,17 @@ class Work:
         """Return the state of the group's line."""
         line = self.lines.get(group.line)
         if line is None:
-            line = self.lines[group.line] = LineState()
+            line = self.lines[group.line] = LineState(group.phase)
         return line
 
-    def kept_hosts(self, group: Group, task: Waiting) -> frozenset[int]:
+    def kept_hosts(self, line: LineState, task: Waiting) -> frozenset[int]:
         """Return the hosts that the task must leave to the head of its line."""
-        line = self.line_of(group)
         if not line.reserves or line.head is None:
-            return frozenset()
+            return NOWHERE.hosts
         if line.binding is None:
-            nowhere = Binding(frozenset(), 0.0)
-            line.binding = self.gathering.soonest(line.head, group.phase, self.bound) or nowhere
+            line.binding = self.gathering.soonest(line.head, line.phase, self.bound) or NOWHERE
         if task.time_limit is not None and self.now + task.time_limit <= line.binding.at:
-            return frozenset()
+            return NOWHERE.hosts
         return line.binding.hosts
 
     @property

@@ -9,7 +9,7 @@ from itertools import count, islice
 
 from jobs.scheduling.decide import run, work_on
 from jobs.scheduling.explain import explain
-from jobs.scheduling.order import elastic_turns, walk
+from jobs.scheduling.order import elastic_turns, one_by_one, walk
 from jobs.scheduling.policy import backoff_s
 from jobs.scheduling.queue import Group, Line, Phase, Queue
 from jobs.scheduling.reservation import ends_at
@@ -23,7 +23,9 @@ DISTANCE_PER_STEP = 30.0  # … a thirtieth of what was looked ahead: a week tak
 SHORT = 10  # … no further than all but the shortest tenth of the tasks run, else those would seem slower
 INVENTED = 1 << 20  # numbers for the cards of running tasks: a snapshot does not say them
 # Reasons that no end of a task takes away.
-HOPELESS = frozenset({"no_quota", "no_host", "too_large", "no_container", "no_process", "no_ceph"})
+HOPELESS = frozenset(
+    {"no_quota", "no_host", "too_large", "no_container", "no_process", "no_ceph", "no_mpijob", "storage_away"}
+)
 
 BASES: dict[str, str] = {
     "free": "as soon as it may start: no other task has to end for it",
@@ -110,21 +112,17 @@ def line_of(work: Work, task: Waiting) -> list[int]:
     work.queue.advance(work.now)  # what the pass noted would have them passed over
     groups = [g for g in work.queue.of_phase(phase) if g.line == (phase, frozenset(task.gpu_types))]
     if phase == "high":
-        return [other.id for _, other in walk(groups, _nobody)]
+        return [other.id for _, other in walk(groups, one_by_one)]
     alone = Queue.of((entry[3] for group in groups for entry in group.entries), work.policy, work.now)
-    line = [other.id for _, other in elastic_turns(alone, work.accounts, work.now, _nobody)]
+    line = [other.id for _, other in elastic_turns(alone, work.accounts, work.now, one_by_one)]
     alone.take_apart()
     return line
 
 
-def _nobody(_: Group, __: Waiting) -> bool:
-    return False
-
-
 def _turns(work: Work) -> Iterator[tuple[Group, Waiting]]:
     """Give the tasks phase by phase, as the pass does, passing nobody over."""
-    yield from walk(work.queue.of_phase("high"), _nobody)
-    yield from elastic_turns(work.queue, work.accounts, work.now, _nobody)
+    yield from walk(work.queue.of_phase("high"), one_by_one)
+    yield from elastic_turns(work.queue, work.accounts, work.now, one_by_one)
 
 
 @dataclass(slots=True)

@@ -12,12 +12,23 @@ from tests.scheduling.build import decide_on, host, quota, task
         ("process", "no_process"),
         ("container_ceph", "no_ceph"),
         ("process_ceph", "no_ceph"),
+        ("mpijob", "no_mpijob"),
     ],
 )
 def test_what_no_host_offers_is_the_reason(needs: str, code: str) -> None:
     plan = decide_on(host("h1").offers("other"), task("a").elastic().with_(needs=needs))
     assert plan.waits == {"a": code}
     assert plan.reason("a").args["hosts"] == 0
+
+
+@pytest.mark.parametrize("needs", ["process", "container", "container_ceph", "mpijob"])
+def test_hosts_whose_storage_is_away_are_the_reason_where_they_would_do(needs: str) -> None:
+    rows = [host("h1").offers(needs), host("h2").offers(), host("h3").offers("other")]
+    plan = decide_on(*rows, task("a").elastic().gang(2, 8).with_(needs=needs))
+    assert plan.waits == {"a": "storage_away"}
+    assert (plan.reason("a").args["hosts"], plan.reason("a").args["away"]) == (1, 1)
+    too_many = decide_on(*rows, task("a").elastic().gang(3, 8).with_(needs=needs)).waits["a"]
+    assert too_many.startswith("no_")
 
 
 def test_a_container_starts_where_containers_run_though_another_host_fits_better() -> None:
