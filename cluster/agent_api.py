@@ -14,7 +14,6 @@ from django.conf import settings
 from django.core.exceptions import RequestDataTooBig
 from django.db.models import Q
 from django.http import HttpRequest, HttpResponseBase, JsonResponse, StreamingHttpResponse
-from django.utils import timezone
 from django.utils.translation import gettext as _
 from django.views.decorators.csrf import csrf_exempt
 from django.views.decorators.http import require_GET, require_http_methods, require_POST
@@ -22,6 +21,7 @@ from django.views.decorators.http import require_GET, require_http_methods, requ
 from cluster import (
     admission,
     bundles,
+    clock,
     fencing,
     hints,
     hub,
@@ -116,7 +116,7 @@ async def sync_host(request: HttpRequest) -> JsonResponse:
         return refused.answer
     except sync.Late:
         return _refuse(409, "late", _("A newer report of this host was taken before.")).answer
-    return JsonResponse(desired.document(timezone.now()))
+    return JsonResponse(desired.document(clock.now()))
 
 
 async def _wait(host: Host, report: reports.Report, desired: sync.Desired, mark: hub.Mark) -> sync.Desired:
@@ -134,11 +134,12 @@ async def _wait(host: Host, report: reports.Report, desired: sync.Desired, mark:
 
 
 def _take(request: HttpRequest) -> tuple[reports.Report, Host, sync.Desired]:
+    clock.follow()
     host = _host(request)
     document = _document(request, host)
     try:
         report = reports.read(document)
-        return report, host, sync.take(host, report, timezone.now())
+        return report, host, sync.take(host, report, clock.now())
     except Malformed as error:
         raise Refused(400, *error.faults) from error
     except sync.NotKnown as error:
@@ -249,7 +250,7 @@ def _document(request: HttpRequest, host: Host | None = None) -> Any:
         raise _refuse(400, "required", _("The protocol's number is needed."), "protocol")
     if protocol < OLDEST:
         if host is not None:
-            admission.note_too_old(host, protocol, timezone.now())
+            admission.note_too_old(host, protocol, clock.now())
         raise _too_old(protocol)
     return document
 

@@ -5,9 +5,8 @@ from collections.abc import Iterable, Sequence
 from datetime import datetime, timedelta
 
 from django.db import transaction
-from django.utils import timezone
 
-from cluster import hints, host_events
+from cluster import clock, hints, host_events
 from cluster.models import Card, Host, HostEvent
 from cluster.reports import CardReport
 
@@ -37,7 +36,7 @@ def note(host_id: int, changed: Sequence[CardReport]) -> None:
         was = before.get(card.index, Card.State.OK)
         if card.state != was:
             alike[card.state, card.reason, {card.state, was} == FLIPS].append(card.index)
-    now = timezone.now()
+    now = clock.now()
     events = []
     for (state, reason, is_flip), indexes in alike.items():
         code, cards = CODES[Card.State(state)], _named(indexes)

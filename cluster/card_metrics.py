@@ -10,6 +10,7 @@ from django.db.models import Avg, F, Max
 
 from cluster import rows
 from cluster.models import Card, CardMinute
+from cluster.prepared import Prepared
 from cluster.reports import MinuteReport
 
 POINTS = 500  # of one line at most
@@ -60,9 +61,12 @@ def keep(host_id: int, minutes: Sequence[MinuteReport], now: datetime) -> None:
     minutes = [one for one in minutes if oldest <= one.minute <= newest]
     if not minutes:
         return
-    cards = dict(Card.objects.filter(host=host_id).values_list("index", "pk"))
+    cards = dict(_CARDS.ask(host_id))
     new = [_row(cards[one.card], one) for one in minutes if one.card in cards]
     rows.insert_new(CardMinute, new, "card", "minute", "xids", *METRICS)
+
+
+_CARDS = Prepared(lambda host: Card.objects.filter(host=host).order_by().values_list("index", "pk"), int)
 
 
 def _row(card_id: int, one: MinuteReport) -> tuple[Any, ...]:

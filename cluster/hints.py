@@ -16,6 +16,7 @@ T = TypeVar("T")
 
 log = logging.getLogger(__name__)
 CHANNEL = "taiji:"  # prefix of every Redis channel of the product
+UNTAKEN_AT_MOST = 100  # requests of Celery that wait; a worker that comes back has done with them in a moment
 SPARED_S = 5.0  # a Redis that did not answer in time is not asked for so long: each try holds up somebody
 _spared_until = 0.0  # on this process's clock
 
@@ -47,25 +48,42 @@ def ask(question: Callable[[Any], T]) -> T | None:
         return None
 
 
+def are_taken() -> bool:
+    """Say whether somebody takes what Celery is asked for; true also where that cannot be known now."""
+    waiting = ask(lambda server: server.llen(current_app.conf.task_default_queue))
+    return waiting is None or waiting < UNTAKEN_AT_MOST
+
+
 def host_topic(host_id: int) -> str:
     """Return the topic that says: what this host should run has changed."""
     return f"host.{host_id}"
 
 
-def publish(*topics: str) -> None:
-    """Say, once the transaction at hand is committed, that each of `topics` (without spaces) changed."""
+def publish(*topics: str, wake: bool = False) -> None:
+    """Say, once the transaction at hand is committed, that each of `topics` (without spaces) changed.
+
+    `wake`: ask for a pass as `wake_pass` does, in the same round to the Redis.
+    """
     if topics:
-        transaction.on_commit(lambda: _publish(topics))
+        transaction.on_commit(lambda: _publish(topics, wake))
 
 
-def _publish(topics: tuple[str, ...]) -> None:
+def _publish(topics: tuple[str, ...], wake: bool = False) -> None:
     # One message for all of them, since a pass names thousands: the first is its channel, the others its content.
     first, *others = dict.fromkeys(topics)
     if _is_spared():
         return
     try:
-        _redis().publish(CHANNEL + first, " ".join(others))
-    except redis.RedisError as error:
+        if not wake:
+            _redis().publish(CHANNEL + first, " ".join(others))
+            return
+        with _redis().pipeline(transaction=False) as both:
+            both.publish(CHANNEL + first, " ".join(others))
+            _mark_asked(both)
+            _told, is_first = both.execute()
+        if is_first:
+            _send_pass()
+    except (redis.RedisError, OperationalError) as error:
         _failed("hint not sent", error)
 
 
@@ -78,11 +96,20 @@ def _wake_pass() -> None:
     if _is_spared():
         return
     try:
-        # One message at a time is enough: the pass clears the mark before it reads the database.
-        if _redis().set(CHANNEL + "pass-asked", b"1", nx=True, px=2000):
-            current_app.send_task(settings.PASS_TASK, retry=False, expires=10)
+        if _mark_asked(_redis()):
+            _send_pass()
     except (redis.RedisError, OperationalError) as error:
         _failed("pass not woken", error)
+
+
+def _mark_asked(client: Any) -> Any:
+    # One message at a time is enough: the pass clears the mark before it reads the database.
+    return client.set(CHANNEL + "pass-asked", b"1", nx=True, px=2000)
+
+
+def _send_pass() -> None:
+    if are_taken():
+        current_app.send_task(settings.PASS_TASK, retry=False)
 
 
 def pass_begins() -> None:

@@ -6,11 +6,10 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from django.conf import settings
-from django.utils import timezone
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy, ngettext
 
-from cluster import host_sentences
+from cluster import clock, host_sentences
 from cluster.agent.protocol import OLDEST, PROTOCOL
 from cluster.fencing import QUIET_S
 from cluster.models import Host, HostEvent
@@ -74,7 +73,7 @@ def note(
     """Write an event of a host; `more` are further fields of it."""
     return HostEvent.objects.create(
         host_id=host_id,
-        at=more.pop("at", None) or timezone.now(),
+        at=more.pop("at", None) or clock.now(),
         code=code,
         args=dict(args or {}),
         reason=reason,

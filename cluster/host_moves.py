@@ -4,10 +4,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from django.db import transaction
-from django.utils import timezone
 from django.utils.translation import gettext as _
 
-from cluster import hints, host_events
+from cluster import clock, hints, host_events
 from cluster.host_states import NEED_REASON, QUARANTINE, VERBS, State, may_move, target, verbs
 from cluster.models import Host
 
@@ -42,7 +41,7 @@ def move(
     """
     if not may_move(old, new):
         raise IllegalMove(f"{old} → {new}")
-    now = timezone.now()
+    now = clock.now()
     values = {
         "state": new,
         "state_reason": reason,

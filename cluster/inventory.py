@@ -14,6 +14,7 @@ from django.db.models import Count, Exists, OuterRef, Q, QuerySet
 from cluster import hints, host_events, host_moves
 from cluster.host_states import State
 from cluster.models import Card, CardLease, GpuType, Host, Region
+from cluster.prepared import Prepared
 from cluster.reports import CardReport
 
 log = logging.getLogger(__name__)
@@ -92,22 +93,17 @@ def changed_cards(host_id: int, reported: Sequence[CardReport]) -> list[CardRepo
                 index=index, uuid=uuid, gpu_type=name, memory_mib=mib, state=state, reason=why, fault=fault
             ),
         )
-        for index, uuid, name, names, mib, state, why, fault in Card.objects.filter(host=host_id).values_list(
-            "index",
-            "uuid",
-            "gpu_type__name",
-            "gpu_type__aliases",
-            "memory_mib",
-            "state",
-            "state_reason",
-            "fault",
-        )
+        for index, uuid, name, names, mib, state, why, fault in _CARDS.ask(host_id)
     }
     changed = [card for card in reported if card.index not in rows or not _same(card, *rows[card.index])]
     gone = rows.keys() - {card.index for card in reported}
     return changed + [
         _missing(rows[index][1]) for index in sorted(gone) if rows[index][1].state != Card.State.MISSING
     ]
+
+
+_FACTS = ("uuid", "gpu_type__name", "gpu_type__aliases", "memory_mib", "state", "state_reason", "fault")
+_CARDS = Prepared(lambda host: Card.objects.filter(host=host).order_by().values_list("index", *_FACTS), int)
 
 
 def _same(card: CardReport, aliases: list[str], row: CardReport) -> bool:

@@ -7,6 +7,8 @@ on thousands of rows that takes a fraction of the time, also of the time that ar
 
 import json
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
 from typing import Any, cast
 
 from django.db import connection, models
@@ -15,6 +17,7 @@ from django.db.models.expressions import RawSQL
 Field = Any  # models.Field, whose type parameters say nothing here
 Where = Mapping[str, Collection[str]]  # field → the texts of which a row has one
 EACH = "jsonb_array_elements(%s::jsonb) AS each_row(row)"
+EACH_IN_ORDER = "jsonb_array_elements(%s::jsonb) WITH ORDINALITY AS each_row(row, place)"
 
 
 def among(keys: Iterable[int]) -> RawSQL:
@@ -37,44 +40,79 @@ def insert_keyed(
 ) -> dict[Any, Any]:
     """Insert as `insert` does; return the primary keys that the database gave, by the values of the field `by`."""
     (field,) = _fields(model, [by])
-    return dict(_insert(model, rows, names, constants, returning=f" RETURNING {_quoted(field.column)}, id"))
+    return dict(_insert(model, rows, names, constants, tail=f" RETURNING {_quoted(field.column)}, id"))
+
+
+def insert_in_order(model: type[models.Model], rows: Sequence[Sequence[Any]], *names: str) -> list[int]:
+    """Insert as `insert` does; return the primary keys that the database gave, in the order of the rows."""
+    # Both databases count them up in the order that the SELECT has, so the order of the keys is that of the rows.
+    found = _insert(model, rows, names, {}, order=True, tail=" RETURNING id")
+    return sorted(key for (key,) in found)
 
 
 def insert_new(model: type[models.Model], rows: Sequence[Sequence[Any]], *names: str) -> None:
     """Insert as `insert` does, those apart that the database refuses as being there already."""
-    _insert(model, rows, names, {}, conflict=" ON CONFLICT DO NOTHING")
+    _insert(model, rows, names, {}, tail=" ON CONFLICT DO NOTHING")
+
+
+@dataclass(frozen=True, slots=True)
+class _Insertion:
+    """An INSERT as it was written once: its fields, and those that are the same in all rows."""
+
+    fields: list[Field]
+    fixed: list[Field]
+    sql: str  # of many rows as one parameter
+    each: str  # of one row
 
 
 def _insert(
     model: type[models.Model],
     rows: Sequence[Sequence[Any]],
-    names: Sequence[str],
+    names: tuple[str, ...],
     constants: Mapping[str, Any],
-    conflict: str = "",
-    returning: str = "",
+    order: bool = False,
+    tail: str = "",
 ) -> list[Any]:
     if not rows:
         return []
+    written = _insertion(connection.vendor, model, names, tuple(constants), order, tail)
+    same = _line(written.fixed, list(constants.values()))
+    returns = "RETURNING" in tail
+    with connection.cursor() as cursor:
+        if connection.vendor == "postgresql":
+            cursor.execute(written.sql, [*same, _text(rows)])
+        else:
+            lines = [(*_line(written.fields, row), *same) for row in rows]
+            if not returns:
+                cursor.executemany(written.each, lines)
+                return []
+            # SQLite gives nothing back where one statement is executed for many.
+            cursor.execute(written.sql, [json.dumps(lines)])
+        return cursor.fetchall() if returns else []
+
+
+@cache
+def _insertion(
+    vendor: str,
+    model: type[models.Model],
+    names: tuple[str, ...],
+    constants: tuple[str, ...],
+    order: bool,
+    tail: str,
+) -> _Insertion:
     fields, fixed = _fields(model, names), _fields(model, constants)
     columns = ", ".join(_quoted(field.column) for field in [*fields, *fixed])
     into = f"INSERT INTO {_quoted(model._meta.db_table)} ({columns})"
-    same = _line(fixed, list(constants.values()))
-    with connection.cursor() as cursor:
-        if connection.vendor == "postgresql":
-            parts = ", ".join([*_parts(fields), *(f"%s::{_kind(field)}" for field in fixed)])
-            cursor.execute(f"{into} SELECT {parts} FROM {EACH}{conflict}{returning}", [*same, _text(rows)])
-            found: list[Any] = cursor.fetchall() if returning else []
-            return found
-        lines = [(*_line(fields, row), *same) for row in rows]
-        if not returning:
-            marks = ", ".join(["%s"] * len(lines[0]))
-            cursor.executemany(f"{into} VALUES ({marks}){conflict}", lines)
-            return []
-        # SQLite gives nothing back where one statement is executed for many.
-        parts = ", ".join(f"json_extract(value, '$[{number}]')" for number in range(len(lines[0])))
-        cursor.execute(f"{into} SELECT {parts} FROM json_each(%s){returning}", [json.dumps(lines)])
-        found = cursor.fetchall()
-        return found
+    if vendor == "postgresql":
+        parts = ", ".join([*_parts(fields), *(f"%s::{_kind(field)}" for field in fixed)])
+        source = f"{EACH_IN_ORDER} ORDER BY place" if order else EACH
+    else:
+        parts = ", ".join(f"json_extract(value, '$[{number}]')" for number in range(len(fields) + len(fixed)))
+        source = "json_each(%s) ORDER BY key" if order else "json_each(%s)"
+    marks = ", ".join(["%s"] * (len(fields) + len(fixed)))
+    return _Insertion(
+        fields, fixed, f"{into} SELECT {parts} FROM {source}{tail}", f"{into} VALUES ({marks}){tail}"
+    )
 
 
 def update(model: type[models.Model], keys: Iterable[int], where: Where, **values: Any) -> set[int]:
@@ -179,7 +217,7 @@ def _text(rows: Sequence[Sequence[Any]]) -> str:
     return json.dumps(rows, ensure_ascii=False, default=str, check_circular=False)
 
 
-def _fields(model: type[models.Model], names: Sequence[str] | Mapping[str, Any]) -> list[Field]:
+def _fields(model: type[models.Model], names: Iterable[str]) -> list[Field]:
     return [cast("models.Field[Any, Any]", model._meta.get_field(name)) for name in names]
 
 

@@ -10,12 +10,13 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from cryptography.fernet import InvalidToken
-from django.db import transaction
+from django.db import connection, transaction
 from django.db.models import QuerySet
 
 from cluster import admission, card_faults, card_metrics, commits, gangs, hints, inventory, vault
 from cluster.agent.protocol import PROTOCOL
 from cluster.models import Host, Instance
+from cluster.prepared import Prepared
 from cluster.reports import CardReport, InstanceReport, Report
 from cluster.secret_specs import filled
 
@@ -56,6 +57,10 @@ class Known:
 
 
 _COLUMNS = [column.name for column in fields(Known)]
+_HOST = Prepared(
+    lambda token: Host.objects.filter(token_hash=token).order_by().values_list(*_host_columns()), str
+)
+_KNOWN = Prepared(lambda host: _live(host).order_by("pk").values_list("pk", *_COLUMNS), int)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -93,7 +98,13 @@ class Desired:
 
 def host_of(secret: str) -> Host | None:
     """Return the host with this token."""
-    return Host.objects.filter(token_hash=inventory.digest(secret)).first() if secret else None
+    for row in _HOST.ask(inventory.digest(secret)) if secret else ():
+        return Host.from_db(connection.alias, _host_columns(), row)
+    return None
+
+
+def _host_columns() -> list[str]:
+    return [column.attname for column in Host._meta.concrete_fields]
 
 
 def take(host: Host, report: Report, now: datetime) -> Desired:
@@ -153,11 +164,8 @@ def _write(
 
 
 def _known(host_id: int) -> dict[uuid.UUID, Known]:
-    rows = _live(host_id).order_by("pk")
-    return {
-        pk: Known(**dict(zip(_COLUMNS, columns, strict=True)))
-        for pk, *columns in rows.values_list("pk", *_COLUMNS)
-    }
+    rows = _KNOWN.ask(host_id)
+    return {pk: Known(**dict(zip(_COLUMNS, columns, strict=True))) for pk, *columns in rows}
 
 
 def _live(host_id: int) -> QuerySet[Instance]:

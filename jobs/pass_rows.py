@@ -12,6 +12,8 @@ class PassLease(models.Model):
     expires_at = models.DateTimeField()
     finished_at = models.DateTimeField(null=True)  # of the last pass that was not broken off
     took_ms = models.FloatField(default=0.0)
+    # By how much the clock of the server that made it was ahead of the database's; negative: behind.
+    clock_off_s = models.FloatField(default=0.0, db_default=0.0)
     due_at = models.DateTimeField(null=True)  # when to plan anew even if nothing changed; null: at once
     marks_taken = models.BigIntegerField(default=0)  # how often a pass took marks of changes away
 

@@ -5,9 +5,8 @@ import hmac
 from django.conf import settings
 from django.db import DatabaseError, connection
 from django.http import HttpRequest, JsonResponse
-from django.utils import timezone
 
-from cluster import logs
+from cluster import clock, logs
 from cluster.models import Host
 from jobs.engine import pulse
 
@@ -20,6 +19,8 @@ def healthz(request: HttpRequest) -> JsonResponse:
     `pass_late` is true where that is so long ago that nothing starts any more, and `pass_cause` says what is known
     of why: `silent` (no pass begins), `failing` (they break off) or `running` (one does not end).
     `beat_late` is true where passes may well be made, but what is due by the minute was not done for five.
+    `clock_off_s`: by how many seconds the clock of the server that is asked, or of the one that made the last pass,
+    whichever is off more, is ahead of the database's; negative: behind.
     `log_room` is false where the platform's disk is so full that the logs of tasks grow no further.
     503 where the database is away. To who shows the join token it also says, in seconds since the epoch,
     when that pass ended and when each host last reported.
@@ -31,7 +32,7 @@ def healthz(request: HttpRequest) -> JsonResponse:
     except DatabaseError:
         connection.close()
         return JsonResponse({"database": False}, status=503)
-    now = timezone.now().timestamp()
+    now = clock.now().timestamp()
     answer: dict[str, object] = {
         "database": True,
         "hosts": sum(at >= now - RECENTLY_S for at in seen.values()),
@@ -39,6 +40,7 @@ def healthz(request: HttpRequest) -> JsonResponse:
         "pass_late": passes.late,
         "pass_cause": passes.cause or None,
         "beat_late": passes.beat_late,
+        "clock_off_s": round(passes.clock_off_s, 1),
         "log_room": logs.has_room(),
     }
     if _shows_join_token(request):

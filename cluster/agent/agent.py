@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from cluster.agent import VERSION, cgroup_places, courier, disk, machine, mounts
+from cluster.agent import VERSION, cgroup_places, courier, disk, machine, mounts, pace
 from cluster.agent.address import own_address
 from cluster.agent.cards import Cards
 from cluster.agent.courier import Courier
@@ -20,7 +20,8 @@ from cluster.agent.logs import CAP, Shipper
 from cluster.agent.membership import Membership, NotAdmitted
 from cluster.agent.offers import PROCESS, Offers
 from cluster.agent.orders import Desired, read_desired
-from cluster.agent.protocol import PROTOCOL, WAIT_S
+from cluster.agent.pace import RETRY_S
+from cluster.agent.protocol import PROTOCOL
 from cluster.agent.storage import Storage
 from cluster.agent.workspace import Workspace
 
@@ -28,7 +29,6 @@ log = logging.getLogger(__name__)
 
 LOOK_S = 0.02  # between two looks at the instances while something happens …
 LOOK_AT_MOST_S = 0.25  # … and while they only run; when there are none, nobody looks
-RETRY_S = 5.0
 CARDS_S = 10.0  # between two looks at the cards
 MINUTES_AT_ONCE = 512  # of what was measured on the cards, in one report
 CODES_AT_ONCE = 8  # on their way here
@@ -92,8 +92,12 @@ class Agent:
         self._path = os.environ.get("PATH", os.defpath)
         self._boot = str(uuid.uuid4())
         self._machine, self._seat = machine.machine(), machine.seat(membership.folder)
+        self._lag_s = pace.lag_s(membership.name)
         self._seq = 0
         self._token: str | None = None
+        self._joins = (
+            True  # it did not wait for news yet since the platform answers: others come at the same moment
+        )
         self._desired: Desired | None = None
         self._refused: str | None = None  # a token that the platform did not take
         self._said: set[str] = set()
@@ -126,9 +130,9 @@ class Agent:
                 await self._exchange()
             except (Away, NotAdmitted) as fault:
                 self._complain(str(fault))
-                wait_s = min(RETRY_S, 0.2 * 2 ** min(failures, 10)) * random.uniform(0.5, 1.0)
+                self._joins = True
+                await asyncio.sleep(pace.retry_s(failures))
                 failures += 1
-                await asyncio.sleep(wait_s)
             else:
                 if failures or self._seq == 1:
                     log.info("The platform at %s has this host's report.", self._link.url)
@@ -149,10 +153,11 @@ class Agent:
         self._changed.clear()
         began = time.monotonic()
         have = self._desired.version if self._desired else ""
-        answer = await self._sync(wait_s=0 if telling else WAIT_S)
+        answer = await self._sync(wait_s=0 if telling else pace.wait_s(first=self._joins))
         if answer is None:
             return
         self._desired = answer
+        self._joins = self._joins and telling
         if not answer.cleared.isdisjoint(card.fault for card in self._cards.now):
             self._cleared.set()
         if answer.notice:
@@ -212,7 +217,7 @@ class Agent:
             "offers": self._offered(),
             "trouble": self._storage.trouble or disk.trouble(self._membership.folder),
             "cards": [card.report() for card in self._cards.now],
-            "minutes": self._cards.minutes.report(MINUTES_AT_ONCE),
+            "minutes": self._cards.minutes.report(MINUTES_AT_ONCE, self._lag_s),
             "instances": self._workspace.reports(),
             "have": self._desired.version if self._desired else "",
             "wait_s": wait_s,

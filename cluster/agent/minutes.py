@@ -95,10 +95,13 @@ class Minutes:
         for key in sorted(self._done)[: max(0, len(self._done) - ROWS_AT_MOST)]:
             del self._done[key]
 
-    def report(self, most: int) -> list[dict[str, Any]]:
-        """Return the oldest whole minutes, at most so many rows, in protocol.py's words."""
+    def report(self, most: int, lag_s: float = 0.0) -> list[dict[str, Any]]:
+        """Return the oldest minutes that ended `lag_s` ago or earlier, at most so many rows, in protocol.py's words."""
         with self._lock:
-            return [self._done[key] for key in sorted(self._done)[:most]]
+            if self._offset_s is None:
+                return []
+            present = (time.monotonic() + self._offset_s - lag_s) // 60
+            return [self._done[key] for key in sorted(self._done) if key[0] < present][:most]
 
     def sent(self, rows: list[dict[str, Any]], now: float) -> None:
         """Forget what the platform has, whose clock says `now`, in seconds since the epoch."""

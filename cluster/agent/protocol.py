@@ -74,8 +74,9 @@ Minute
      "memory_max_mib", "temperature_max_c", "power_mean_w", "power_max_w", "ecc_corrected", "ecc_uncorrected",
      "outside": most processes from outside, "xids": [int, …]}
 
-    What was measured on a card in a minute that is over; null is what nobody can know. Repeated until a report with it
-    was answered. ECC errors count from when the driver was loaded or the card reset. Simulated cards have none.
+    What was measured on a card in a minute that is over; null is what nobody can know. Told as long after its end as
+    the host lags (pace.py), and repeated until a report with it was answered. ECC errors count from when the driver was
+    loaded or the card reset. Simulated cards have none.
 
 Spec
     {"label": TEXT for people, "command": TEXT for /bin/sh -c, or null: an idle member that only keeps its

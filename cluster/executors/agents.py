@@ -7,9 +7,8 @@ from collections.abc import Iterable, Sequence
 from django.db import transaction
 from django.db.models import F
 from django.db.models.functions import Greatest
-from django.utils import timezone
 
-from cluster import hints, rows, vault
+from cluster import clock, hints, rows, vault
 from cluster.executors.base import NewInstance, Observed
 from cluster.models import Card, CardLease, Instance
 
@@ -19,7 +18,7 @@ GONE = Instance.Phase.GONE
 def launch(instances: Sequence[NewInstance]) -> list[uuid.UUID]:
     """Want these to run and lease their cards; django.db.IntegrityError: a card is leased already."""
     ids = [uuid.uuid4() for _ in instances]
-    now = timezone.now()
+    now = clock.now()
     rows.insert(
         Instance,
         [
@@ -40,7 +39,7 @@ def stop(gangs: Iterable[int]) -> int:
     """Want these gangs gone; asking again changes nothing. Return how many members were newly asked."""
     with transaction.atomic(savepoint=False):
         wanted = Instance.objects.filter(gang__in=rows.among(gangs), wanted=True).exclude(phase=GONE)
-        hosts = rows.update_locked(wanted, "host", wanted=False, stop_asked_at=timezone.now())
+        hosts = rows.update_locked(wanted, "host", wanted=False, stop_asked_at=clock.now())
         _tell(hosts)
     return len(hosts)
 
@@ -51,7 +50,7 @@ def release(gangs: Iterable[int]) -> int:
         released_at__isnull=True, instance__gang__in=list(gangs), instance__phase=GONE
     )
     # Never before the lease began, whatever the clocks of two servers say: the database would refuse it.
-    released = leases.update(released_at=Greatest(F("leased_at"), timezone.now()))
+    released = leases.update(released_at=Greatest(F("leased_at"), clock.now()))
     if released:
         hints.publish("cards")
     return released
@@ -103,7 +102,7 @@ def abandon(hosts: Iterable[int], detail: str) -> int:
     """
     with transaction.atomic(savepoint=False):
         silent = Instance.objects.filter(host__in=list(hosts)).exclude(phase=GONE)
-        ended = {"phase": GONE, "gone_at": timezone.now(), "wanted": False, "detail": detail}
+        ended = {"phase": GONE, "gone_at": clock.now(), "wanted": False, "detail": detail}
         return len(rows.update_locked(silent, "host", **ended))
 
 

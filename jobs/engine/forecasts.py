@@ -11,8 +11,8 @@ from itertools import pairwise
 
 from django.db import transaction
 from django.db.models import Count, F, Q, QuerySet
-from django.utils import timezone
 
+from cluster import clock
 from jobs.engine import foresight, snapshot
 from jobs.engine.epoch import Epoch
 from jobs.engine.patience import Bounded
@@ -58,7 +58,7 @@ class Done:
 
 def run() -> Done | None:
     """Look ahead and keep what is seen; None where it is not time yet, or another process does so."""
-    now = timezone.now()
+    now = clock.now()
     Forecast.objects.get_or_create(pk=1, defaults={"next_at": now})
     due = Forecast.objects.filter(pk=1, next_at__lte=now)
     given_up_at = now + timedelta(seconds=GIVEN_UP_S)
@@ -70,7 +70,7 @@ def run() -> Done | None:
     done = _run(now, mine)
     took_s = time.perf_counter() - began
     rest = timedelta(seconds=max(LEAST_REST_S, REST * took_s))
-    mine.update(next_at=timezone.now() + rest, took_ms=took_s * 1000)
+    mine.update(next_at=clock.now() + rest, took_ms=took_s * 1000)
     return done
 
 
@@ -103,7 +103,7 @@ def _run(now: datetime, mine: QuerySet[Forecast]) -> Done | None:
 
 def lengths() -> Lengths:
     """Return what is known of how long tasks run: from those that ended well lately, and from kept places."""
-    rows = UsageRow.objects.filter(outcome=Attempt.Outcome.SUCCEEDED, ended_at__gt=timezone.now() - RECENT)
+    rows = UsageRow.objects.filter(outcome=Attempt.Outcome.SUCCEEDED, ended_at__gt=clock.now() - RECENT)
     columns = rows.order_by("-ended_at").values_list("user_id", "cards", "seconds")[:MOST_FINISHED]
     kept = Attempt.objects.filter(ended_at=None, keep_until__isnull=False)
     return Lengths(
@@ -188,7 +188,7 @@ def outlook(task: Task) -> Outlook | None:
     if task.state != State.QUEUED:
         return None
     name = line_name(task.wanted_class, task.gpu_types)
-    line = WaitingLine.objects.filter(name=name, made_at__gt=timezone.now() - STALE).first()
+    line = WaitingLine.objects.filter(name=name, made_at__gt=clock.now() - STALE).first()
     place = _find(bytes(line.tasks), task.pk) if line else None
     if line is None or place is None:
         return _newcomer(task, line)
@@ -214,14 +214,12 @@ def _estimate(line: WaitingLine, place: int) -> tuple[datetime | None, Basis]:
     code, args = line.bases[which]
     start = None if seconds == UNKNOWN else line.made_at + timedelta(seconds=seconds)
     # A start that was foreseen for a moment that is over by now is due with any of the next passes.
-    return (None if start is None else max(start, timezone.now())), Basis(code, args)
+    return (None if start is None else max(start, clock.now())), Basis(code, args)
 
 
 def _newcomer(task: Task, line: WaitingLine | None) -> Outlook:
     """Count the tasks of the line that came since the last look, and up to this one."""
-    newest = (
-        Forecast.objects.filter(pk=1, made_at__gt=timezone.now() - STALE).values_list("newest_task").first()
-    )
+    newest = Forecast.objects.filter(pk=1, made_at__gt=clock.now() - STALE).values_list("newest_task").first()
     known_to = newest[0] if newest else 0
     if task.pk <= known_to:
         return Outlook()  # it came back since: the next look finds its place
@@ -238,7 +236,7 @@ def like_peers(asked: Waiting, waiting: Iterable[Waiting]) -> tuple[datetime | N
     """Return the estimate of the last to start of the waiting tasks that ask the same; None without any."""
     peers = {task.id for task in waiting if _shape(task) == _shape(asked) and not task.gate}
     line = WaitingLine.objects.filter(
-        name=line_name(asked.wanted, asked.gpu_types), made_at__gt=timezone.now() - STALE
+        name=line_name(asked.wanted, asked.gpu_types), made_at__gt=clock.now() - STALE
     ).first()
     if line is None or not peers:
         return None

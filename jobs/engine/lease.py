@@ -10,6 +10,7 @@ from django.db.models import Q
 from django.db.models.expressions import Combinable
 from django.db.models.functions import Now
 
+from cluster import clock
 from jobs.engine.patience import Bounded
 from jobs.models import PassLease
 
@@ -58,7 +59,7 @@ def writing(fence: int) -> Iterator[None]:
 def give_back(fence: int, took_ms: float) -> None:
     """End the lease and note that the pass was not broken off."""
     PassLease.objects.filter(pk=1, fence=fence).update(
-        expires_at=Now(), holder="", finished_at=Now(), took_ms=took_ms
+        expires_at=Now(), holder="", finished_at=Now(), took_ms=took_ms, clock_off_s=clock.ahead_s()
     )
 
 

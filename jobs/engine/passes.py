@@ -10,9 +10,7 @@ from datetime import UTC, datetime
 from functools import partial
 from itertools import pairwise
 
-from django.utils import timezone
-
-from cluster import hints, inventory
+from cluster import clock, hints, inventory
 from jobs.engine import changes, lease, pass_log, past_use, reconcile, snapshot
 from jobs.engine.apply import apply
 from jobs.scheduling import types
@@ -62,22 +60,23 @@ def run(wait_s: float = 1.0) -> Done | None:
 def _run(fence: int) -> Done:
     began = time.perf_counter()
     hints.pass_begins()
+    clock.follow()
     policy = snapshot.policy()
-    now = timezone.now()
+    now = clock.now()
     inventory.sweep(now, policy.lost_after_s, partial(lease.guard, fence))
     moved = reconcile.run(now, policy, fence)
     reconcile_ms = (time.perf_counter() - began) * 1000
-    if not _is_due(fence, time.time()):
+    if not _is_due(fence, clock.seconds()):
         return Done(moved=moved, planned=False, reconcile_ms=reconcile_ms)
     done = replace(_plan(fence), moved=moved, reconcile_ms=reconcile_ms)
-    pass_log.note(time.time(), (time.perf_counter() - began) * 1000, done.starts, done.evictions)
+    pass_log.note(clock.seconds(), (time.perf_counter() - began) * 1000, done.starts, done.evictions)
     return done
 
 
 def _plan(fence: int) -> Done:
     marks = [time.perf_counter()]
     policy = snapshot.policy()  # as it is now: a change of it may be what made the plan due
-    loaded = snapshot.load(time.time(), policy.fair_half_life_s)
+    loaded = snapshot.load(clock.seconds(), policy.fair_half_life_s)
     now = loaded.snapshot.now
     marks.append(time.perf_counter())
     # Both may take long: who loaded for most of the lease would be overtaken while it decides, each time anew.

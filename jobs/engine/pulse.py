@@ -17,6 +17,7 @@ from jobs.models import PassLease, Task
 from jobs.states import State
 
 LEAST_S, PERIODS = 60.0, 10  # late is who did not look for this long, and for so many periods of the beat
+CLOCK_OFF_S = 5.0  # a server's clock that differs by more from the database's is told of
 COUNTED_S = 300.0  # the beat has free cards counted each minute: none for so long means that it, or the broker, is away
 
 Cause = Literal["", "silent", "failing", "running"]
@@ -46,6 +47,8 @@ class Pulse:
     late: bool
     cause: Cause = ""  # of being late
     beat_late: bool = False  # what the beat asks for by the minute is not done
+    # By how much a server's clock is ahead of the database's: who is asked, or who made the pass; negative: behind.
+    clock_off_s: float = 0.0
 
     @property
     def message(self) -> str:
@@ -75,7 +78,20 @@ class Pulse:
         """Return where an operator should look; blank where all is well."""
         if self.cause:
             return str(ADVICE[self.cause])
-        return str(BEAT_LATE) if self.beat_late else ""
+        if self.beat_late:
+            return str(BEAT_LATE)
+        return self.clock_warning
+
+    @property
+    def clock_warning(self) -> str:
+        """Return what operators should know of a server's clock; blank where it is about right."""
+        if abs(self.clock_off_s) <= CLOCK_OFF_S:
+            return ""
+        said = _(
+            "The clock of a server differs from the database's by %(seconds)d s. What is decided goes by the "
+            "database's, but pages and logs do not. Operators: let all servers set their clocks (NTP)."
+        )
+        return said % {"seconds": abs(round(self.clock_off_s))}
 
 
 def late_after_s() -> float:
@@ -101,7 +117,14 @@ def look() -> Pulse:
         late=late,
         cause=_cause(lease, now) if late else "",
         beat_late=_is_beat_late(lease.counted_at if lease else None, now),
+        clock_off_s=_clock_off_s(lease, now),
     )
+
+
+def _clock_off_s(lease: PassLease | None, now: datetime) -> float:
+    """Return by how much the clock is ahead of the database's, here or where the pass was made, whichever is more."""
+    mine = (timezone.now() - now).total_seconds()
+    return max(mine, lease.clock_off_s if lease else 0.0, key=abs)
 
 
 def _is_beat_late(counted_at: datetime | None, now: datetime) -> bool:

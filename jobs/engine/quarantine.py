@@ -16,9 +16,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from django.utils import timezone
-
-from cluster import host_events, host_moves, rows
+from cluster import clock, host_events, host_moves, rows
 from cluster.host_states import State as HostState
 from cluster.models import Card, Host, Instance
 from jobs.lifecycle import Closing
@@ -73,7 +71,7 @@ def learn(closings: Sequence[Closing], quarantine_after: int) -> None:
 
     Two statements on a small table where none failed at once. Runs in the caller's transaction.
     """
-    now = timezone.now()
+    now = clock.now()
     bad = [
         one for one in closings if one.blame and one.failed_at_once(now) and one.end.code not in NOT_THE_HOST
     ]

@@ -7,8 +7,10 @@ import uuid
 from dataclasses import dataclass, field
 from typing import Any
 
+from cluster.agent import pace
+
 CARDS, INSTANCES = 8, 4
-PERIOD_S = 10.0  # between two reports of a host; as long as the platform is asked to wait for news
+PERIOD_S = 10.0  # how long the platform is asked to wait for news: half as long as agents ask it to
 MINUTE_S = 60.0
 HEADERS = (
     "POST /api/agent/sync/ HTTP/1.1\r\nHost: bench\r\nContent-Type: application/json\r\n"
@@ -18,16 +20,16 @@ HEADERS = (
 
 @dataclass(slots=True)
 class Figures:
-    """What the hosts saw from `since` on: seconds of each call without the time that it was held, and faults."""
+    """What the hosts saw from `since` on: when each call began, its seconds without those it was held, and faults."""
 
     since: float
-    calls_s: list[float] = field(default_factory=list)
+    calls: list[tuple[float, float]] = field(default_factory=list)
     faults: list[str] = field(default_factory=list)
 
     def note(self, began: float, took_s: float) -> None:
-        """Count a call."""
+        """Count a call that began then by time.monotonic()."""
         if began >= self.since:
-            self.calls_s.append(took_s)
+            self.calls.append((time.time() - time.monotonic() + began, took_s))
 
 
 @dataclass(slots=True)
@@ -80,7 +82,7 @@ class SimulatedHost:
 
     def _report(self) -> dict[str, Any]:
         self.seq += 1
-        minute = int(time.time() // MINUTE_S) - 1
+        minute = int((time.time() - pace.lag_s(self.name)) // MINUTE_S) - 1
         fresh, self.measured = minute > self.measured, minute
         return {
             "protocol": 2,

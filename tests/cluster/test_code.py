@@ -45,7 +45,7 @@ def get(agent: Agent | None, digest: str) -> tuple[int, bytes, list[bytes]]:
             parts.append(message["body"])
             if not message.get("more_body"):
                 break
-        await opened.wait(5)
+        await opened.wait(60)
         headers: dict[bytes, bytes] = dict(start["headers"])
         assert len(headers) == len(start["headers"])  # none is said twice
         return start["status"], headers[b"content-length"], parts

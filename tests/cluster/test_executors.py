@@ -15,6 +15,7 @@ from cluster.executors import agents
 from cluster.executors.base import Executor, NewInstance
 from cluster.models import Card, CardLease, Instance
 from tests.cluster import words
+from tests.patience import WITHIN_S
 from tests.world import World
 
 
@@ -159,7 +160,7 @@ def test_who_waits_for_the_first_instance_holds_none_of_the_later_ones(write: Ca
 
 
 def _until_somebody_waits() -> None:
-    until = time.monotonic() + 10
+    until = time.monotonic() + WITHIN_S
     with connection.cursor() as cursor:
         while time.monotonic() < until:
             cursor.execute("SELECT count(*) FROM pg_locks WHERE NOT granted")

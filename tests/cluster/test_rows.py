@@ -101,3 +101,11 @@ def test_many_keys_are_one_parameter(world: World) -> None:
     keys = [region.pk for region in regions[:2]] + list(range(10**6, 10**6 + 40_000))
     assert set(Region.objects.filter(pk__in=rows.among(keys))) == set(regions[:2])
     assert not User.objects.filter(pk__in=rows.among([])).exists()
+
+
+def test_rows_that_are_inserted_in_order_get_keys_in_their_order() -> None:
+    names = [f"type {number}" for number in range(200, 0, -1)]
+    keys = rows.insert_in_order(GpuType, [(name, [name]) for name in names], "name", "aliases")
+    assert [GpuType.objects.get(pk=key).name for key in keys[:3]] == names[:3]
+    assert list(GpuType.objects.filter(pk__in=keys).order_by("pk").values_list("name", flat=True)) == names
+    assert rows.insert_in_order(GpuType, [], "name", "aliases") == []

@@ -246,13 +246,13 @@ def test_a_change_that_is_not_committed_yet_is_seen_once_it_is() -> None:
         with transaction.atomic():
             world.task("ads")
             written.set()
-            go_on.wait(10)
+            go_on.wait(60)
         connection.close()
 
     writer = threading.Thread(target=submit)
     writer.start()
     try:
-        assert written.wait(10)
+        assert written.wait(60)
         assert not planned()
     finally:
         go_on.set()

@@ -121,7 +121,7 @@ def test_of_many_workers_one_makes_the_passes_and_another_follows_when_it_ends(w
     clock.now += PERIOD_S * PERIODS
 
     def look(maker: Pacemaker) -> None:
-        together.wait(10)
+        together.wait(60)
         maker.look()
         connection.close()
 
@@ -129,7 +129,7 @@ def test_of_many_workers_one_makes_the_passes_and_another_follows_when_it_ends(w
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(30)
+        thread.join(60)
     rounds = [[maker.look() for maker in makers] for _ in range(4)]
     assert rounds == [rounds[0]] * 4
     assert sum(rounds[0]) == 1
@@ -172,7 +172,7 @@ def test_a_look_that_fails_does_not_end_the_looking(
 
     monkeypatch.setattr(pacemaker, "_last_end", away)
     fast(Pacemaker())
-    assert enough.wait(10)
+    assert enough.wait(60)
 
 
 @pytest.mark.django_db(transaction=True)
@@ -183,13 +183,13 @@ def test_who_stops_it_waits_for_the_pass_that_is_on_its_way_but_not_for_ever(
 
     def slow() -> bool:
         begun.set()
-        may_end.wait(20)
+        may_end.wait(60)
         ended.set()
         return True
 
     monkeypatch.setattr(pacemaker, "STOP_S", 0.2)
     maker = fast(Pacemaker(slow))
-    assert begun.wait(10)
+    assert begun.wait(60)
     maker.stop()
     assert not ended.is_set()
     monkeypatch.setattr(pacemaker, "STOP_S", 10)

@@ -3,6 +3,7 @@
 from datetime import timedelta
 
 import pytest
+import time_machine
 from django.test import Client
 from django.utils import timezone, translation
 from pytest_django import Settings
@@ -146,6 +147,27 @@ def test_a_beat_that_is_away_is_told_although_passes_are_made(
     assert (client.get("/api/v1/scheduler/").json()["advice"] != "") == late
     with translation.override("zh-hans"):
         assert ("请检查 beat 与 Valkey 是否在运行" in pulse.look().advice) == late
+
+
+@pytest.mark.parametrize(("off_s", "told"), [(4.0, False), (-7.2, True), (3600.0, True)])
+def test_a_server_whose_clock_is_off_is_told_of(
+    world: World, client: Client, off_s: float, told: bool
+) -> None:
+    passes.run()
+    PassLease.objects.update(clock_off_s=off_s)
+    assert client.get("/healthz/").json()["clock_off_s"] == off_s
+    words = f"differs from the database&#x27;s by {abs(round(off_s))} s"
+    client.force_login(world.operator())
+    assert (words in client.get("/cluster/scheduler/").content.decode()) == told
+    assert ("NTP" in client.get("/api/v1/scheduler/").json()["advice"]) == told
+    with translation.override("zh-hans"):
+        assert ("校准时钟" in pulse.look().advice) == told
+
+
+def test_the_clock_of_the_server_that_is_asked_is_told_of_too(world: World) -> None:
+    passes.run()
+    with time_machine.travel(timezone.now() - timedelta(seconds=90)):
+        assert pulse.look().clock_off_s == pytest.approx(-90, abs=20)
 
 
 def test_a_login_page_asks_nothing(client: Client, django_assert_num_queries: object) -> None:

@@ -214,13 +214,13 @@ def test_a_change_that_was_not_committed_when_all_was_loaded_is_loaded_once_it_i
         with transaction.atomic():
             Quota.objects.update(cards=9)
             written.set()
-            go_on.wait(10)
+            go_on.wait(60)
         connection.close()
 
     writer = threading.Thread(target=change)
     writer.start()
     try:
-        assert written.wait(10)
+        assert written.wait(60)
         Quota.objects.count()
         early = rehearsal.current()
         assert early.snapshot.quotas[0].cards == 16

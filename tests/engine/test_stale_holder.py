@@ -7,7 +7,6 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
-from django.core.management import call_command
 from django.db import connection, models
 from django.db.transaction import Atomic
 from django.utils import timezone
@@ -25,8 +24,8 @@ from jobs.models import (
     TaskEvent,
     WaitingLine,
 )
-from quotas import audit
 from quotas.models import UsageRow
+from tests import emptying
 from tests.world import World
 
 WRITTEN: tuple[type[models.Model], ...] = (
@@ -154,8 +153,7 @@ def test_before_whichever_write_it_stalls_it_writes_nothing_more(monkeypatch: py
         if stall.before is None:
             break
         assert state() == stall.before, f"write {at}"
-        audit.unprotect()  # it refuses to be emptied; flushing guards it again
-        call_command("flush", interactive=False, verbosity=0)
+        emptying.empty()
     assert done is not None
     assert at > 12
     assert set(TaskEvent.objects.values_list("code", flat=True)) >= EVENTS

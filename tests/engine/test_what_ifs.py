@@ -117,6 +117,16 @@ def test_one_whose_worker_died_is_answered_anew(worked: World) -> None:
     assert question.state == "done"
 
 
+def test_one_whose_worker_died_twice_is_ended_and_the_next_one_answered(worked: World) -> None:
+    first, second = (what_ifs.ask(worked.operator(), 1, more_quota(worked)) for _ in range(2))
+    long_ago = timezone.now() - timedelta(seconds=what_ifs.GIVEN_UP_S + 1)
+    WhatIf.objects.filter(pk=first.pk).update(state="running", beat_at=long_ago, tries=what_ifs.TRIES)
+    assert what_ifs.run_next() == second
+    first.refresh_from_db()
+    assert (first.state, first.fault) == ("failed", "killed")
+    assert first.ended_at is not None
+
+
 def test_one_that_is_called_off_while_it_is_answered_stays_so(
     worked: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -124,7 +134,7 @@ def test_one_that_is_called_off_while_it_is_answered_stays_so(
 
     def run(_before: object, _after: object, tell: Any) -> None:
         assert tell(0.5)
-        assert what_ifs.call_off(question.pk)
+        assert what_ifs.call_off(question, worked.operator())
         assert not tell(0.6)
         raise what_if_process.Canceled
 
@@ -132,7 +142,7 @@ def test_one_that_is_called_off_while_it_is_answered_stays_so(
     what_ifs.run_next()
     question.refresh_from_db()
     assert (question.state, question.done) == ("canceled", 50)
-    assert not what_ifs.call_off(question.pk)
+    assert not what_ifs.call_off(question, worked.operator())
 
 
 def answered(world: World, change: Change) -> WhatIf:
