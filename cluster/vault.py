@@ -1,6 +1,7 @@
 """Secrets at rest: encrypted with the newest key, read with any of the keys."""
 
 import json
+from functools import lru_cache
 
 from cryptography.fernet import Fernet, InvalidToken, MultiFernet
 from django.conf import settings
@@ -10,7 +11,12 @@ from django.core.exceptions import ImproperlyConfigured
 def _keys() -> MultiFernet:
     if not settings.VAULT_KEYS:
         raise ImproperlyConfigured("TAIJI_VAULT_KEYS is not set: secrets can be neither stored nor read.")
-    return MultiFernet([Fernet(key) for key in settings.VAULT_KEYS])
+    return _made(tuple(settings.VAULT_KEYS))
+
+
+@lru_cache(maxsize=1)
+def _made(keys: tuple[str, ...]) -> MultiFernet:
+    return MultiFernet([Fernet(key) for key in keys])
 
 
 def seal(values: dict[str, str]) -> str:

@@ -55,16 +55,21 @@ class Fleet:
 
 
 class Quotas:
-    """The quotas of some businesses; one query."""
+    """The quotas of some businesses; one query, made when it is first asked for: only high tasks need one."""
 
     def __init__(self, businesses: Iterable[int]) -> None:
         """Look at those of the businesses with these ids."""
-        self._cards: dict[tuple[int, int], dict[int | None, int]] = defaultdict(dict)
-        rows = Quota.objects.filter(business__in=list(businesses)).order_by()
+        self._businesses = list(businesses)
+
+    @cached_property
+    def _cards(self) -> dict[tuple[int, int], dict[int | None, int]]:
+        found: dict[tuple[int, int], dict[int | None, int]] = defaultdict(dict)
+        rows = Quota.objects.filter(business__in=self._businesses).order_by()
         for business, gpu_type, region, cards in rows.values_list(
             "business_id", "gpu_type_id", "region_id", "cards"
         ):
-            self._cards[business, gpu_type][region] = cards
+            found[business, gpu_type][region] = cards
+        return found
 
     def most(self, business: int, gpu_type: int, region: Region | None) -> int:
         """Return the most cards of the type that the business may ever hold there."""
@@ -137,6 +142,7 @@ KINDS = {
     "container_ceph": (_t("run containers with private ceph"), "image_full_name"),
     "process": (_t("run a task that names no image"), "image_full_name"),
     "process_ceph": (_t("mount private ceph"), "dataset_params"),
+    "mpijob": (_t("run MPIJobs that people bring"), "region"),
 }
 
 

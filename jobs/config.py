@@ -13,7 +13,7 @@ from django.utils.translation import gettext as _
 
 from cluster import vault
 from cluster.models import GpuType, Region
-from jobs import capacity, document, sources
+from jobs import capacity, document, elsewhere, sources
 from jobs.lookups import MOST_NAMED, Lookups, flags_of
 from jobs.materials import Code, Dataset
 from jobs.models import Priority, Task, TaskClass
@@ -61,17 +61,21 @@ def read(
     origin: Task | None = None,
     could_ever: bool = True,
     lookups: Lookups | None = None,
+    needs: str = "",
 ) -> Config:
     """Return what a document asks for; raises Invalid with all its faults.
 
     `origin`: the task that the document was cloned from; its secrets stand in where no value is given.
     `could_ever`: what no host or quota could ever give is a fault, too. `lookups` are shared by many documents.
+    `needs`: what hosts have to offer for what no document says how to run; blank: what it says.
     """
     known = lookups or Lookups(user, flags_of([given]))
+    if origin is not None and (job := elsewhere.named(origin.config)):
+        raise Invalid([Fault("", "not_here", elsewhere.not_here(job))])
     normal = document.normalise(given)
     values, faults = dict(normal.values), list(normal.faults)
     faults += document.required(given) if isinstance(given, dict) else []
-    if settings.DEFAULT_IMAGE:
+    if settings.DEFAULT_IMAGE and not needs:
         values.setdefault("image_full_name", settings.DEFAULT_IMAGE)
     business = _business(values, known, faults)
     region = _region(values, known, faults)
@@ -84,7 +88,7 @@ def read(
         and "host_gpu_num" in values
         and (region or "region" not in values)
     ):
-        ask = _ask(values, region)
+        ask = _ask(values, region, needs or kind_of(values))
         faults += capacity.faults(ask, gpu_types, business, fleet=known.fleet, quotas=known.quotas)
     secrets = _secrets(normal.secrets, user, origin, faults)
     faults += document.leaks(values, secrets | ({"Token": normal.token} if normal.token else {}))
@@ -95,7 +99,7 @@ def read(
     if "GPUName" in values:
         values = values | {"GPUName": ",".join(gpu_type.name for gpu_type in gpu_types)}
     found = _config(values, secrets, business=business, user=user, region=region, gpu_types=tuple(gpu_types))
-    return replace(found, code=code, dataset=dataset)
+    return replace(found, code=code, dataset=dataset, needs=needs or found.needs)
 
 
 def same_request(earlier: Task, wanted: Config) -> bool:
@@ -138,12 +142,12 @@ def _config(
     )
 
 
-def _ask(values: Mapping[str, Any], region: Region | None) -> capacity.Ask:
+def _ask(values: Mapping[str, Any], region: Region | None, needs: str) -> capacity.Ask:
     return capacity.Ask(
         host_num=values["host_num"],
         host_gpu_num=values["host_gpu_num"],
         region=region,
-        needs=kind_of(values),
+        needs=needs,
         high=values.get("is_elasticity") is False,
     )
 
@@ -179,8 +183,9 @@ def _gpu_types(
     if "GPUName" not in values:
         asked = business is not None and not _faulty("GPUName", faults)
         return _default_types(business, lookups, faults) if business and asked else []
-    known = lookups.gpu_types
-    wanted = [(name, known.get(name.casefold())) for name in values["GPUName"].split(",")]
+    given = values["GPUName"].split(",")
+    known = lookups.gpu_types(name.casefold() for name in given)
+    wanted = [(name, known.get(name.casefold())) for name in given]
     strange = [name for name, found in wanted if found is None]
     if strange:
         message = _("Unknown GPU type: %(names)s. Known: %(known)s.")
@@ -193,7 +198,7 @@ def _gpu_types(
 def _default_types(business: Business, lookups: Lookups, faults: list[Fault]) -> list[GpuType]:
     found = lookups.default_types(business)
     if not found:
-        known = _list(sorted({gpu_type.name for gpu_type in lookups.gpu_types.values()}))
+        known = _list(sorted({gpu_type.name for gpu_type in lookups.gpu_types(()).values()}))
         message = _("Business %(flag)s has no default GPU type; name one or several here: %(known)s.")
         faults.append(Fault("GPUName", "required", message % {"flag": business.flag, "known": known}))
     return found
@@ -211,8 +216,9 @@ def _secrets(
     missing = [path for path in given if path not in secrets]
     kept = _kept(origin) if missing and origin and origin.user_id == user.pk else {}
     secrets |= {path: kept[path] for path in missing if path in kept}
-    message = _("Give the value of this secret: only its owner's own copies of a task keep it.")
-    faults += [Fault(path, "required", message) for path in missing if path not in kept]
+    if unknown := [path for path in missing if path not in kept]:
+        message = _("Give the value of this secret: only its owner's own copies of a task keep it.")
+        faults += [Fault(path, "required", message) for path in unknown]
     return secrets
 
 

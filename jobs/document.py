@@ -6,11 +6,12 @@ from typing import Any
 
 from django.utils.translation import gettext as _
 
-from jobs import parse
+from jobs import elsewhere, parse
 from jobs.fields import FIELDS
 from jobs.values import Fault, Invalid, Secret, checked, unknown
 
 DEEPEST = 16  # levels of nesting
+SHORTEST_LEAK = 6  # signs; shorter ones stand in any text by chance
 MOST_FAULTS = 100
 SOURCE_WORDS = frozenset(
     {"dataset_source", "model_source"}
@@ -58,7 +59,7 @@ def normalise(document: object) -> Normal:
     for name, ignored in BEFORE.items():
         if name in given:
             given = {field: value for field, value in given.items() if field not in ignored}
-    faults = [unknown(name, FIELDS) for name in document if name not in FIELDS][:MOST_FAULTS]
+    faults = [_strange(name, document) for name in document if name not in FIELDS][:MOST_FAULTS]
     known = [(name, given[name], FIELDS[name].check) for name in FIELDS if name in given]
     found = checked(known, faults)
     faults += [
@@ -74,6 +75,12 @@ def normalise(document: object) -> Normal:
     values = {name: value for name, value in (defaults | found).items() if value not in ("", [], {})}
     ordered = {name: values[name] for name in FIELDS if name in values}
     return Normal(values=ordered, secrets=secrets, token=token, faults=faults[:MOST_FAULTS])
+
+
+def _strange(name: object, document: Mapping[Any, Any]) -> Fault:
+    """Return the fault of a field that no document has; what a task of somebody's MPIJob shows is told apart."""
+    job = elsewhere.named(document) if name == elsewhere.MPIJOB else ""
+    return Fault(elsewhere.MPIJOB, "not_here", elsewhere.not_here(job)) if job else unknown(name, FIELDS)
 
 
 def required(document: object) -> list[Fault]:
@@ -115,27 +122,34 @@ OWN_WORDS = (
 
 def leaks(values: Mapping[str, Any], secrets: Mapping[str, str]) -> list[Fault]:
     """Return a fault for each plain field that holds, and so would show, the value of a secret."""
+    long = {path: value for path, value in secrets.items() if len(value) >= SHORTEST_LEAK}
+    if not long:
+        return []
     plain = dict(_texts({name: values[name] for name in OWN_WORDS if name in values}))
-    message = _("This holds the value of the secret %(secret)s and would show it; write $%(name)s instead.")
-    plainly = _("This holds the value of the secret %(secret)s and would show it; leave it out here.")
     return [
-        Fault(
-            path,
-            "secret_shown",
-            (message if secret.startswith("env.") else plainly)
-            % {"secret": secret, "name": secret.rpartition(".")[2]},
-        )
+        Fault(path, "secret_shown", _leak(secret))
         for path, written in plain.items()
-        for secret, value in secrets.items()
-        if len(value) >= 6 and value in written  # shorter ones stand in any text by chance
+        for secret, value in long.items()
+        if value in written
     ]
+
+
+def _leak(secret: str) -> str:
+    words = {"secret": secret, "name": secret.rpartition(".")[2]}
+    if secret.startswith("env."):
+        message = _(
+            "This holds the value of the secret %(secret)s and would show it; write $%(name)s instead."
+        )
+    else:
+        message = _("This holds the value of the secret %(secret)s and would show it; leave it out here.")
+    return message % words
 
 
 def _texts(value: Any, path: str = "") -> Iterator[tuple[str, str]]:
     """Return every text in a value, with the path to it."""
     if isinstance(value, str):
         yield path, value
-    elif isinstance(value, Mapping):
+    elif isinstance(value, dict):
         for name, inner in value.items():
             yield from _texts(inner, f"{path}.{name}" if path else name)
     elif isinstance(value, list | tuple):
@@ -176,13 +190,8 @@ def _blank(value: object) -> bool:
     return value is None or (isinstance(value, list) and all(_blank(entry) for entry in value))
 
 
-def _too_deep(document: object) -> bool:
-    level = [document]
-    for _depth in range(DEEPEST):
-        inner = [
-            value.values() if isinstance(value, dict) else value
-            for value in level
-            if isinstance(value, dict | list)
-        ]
-        level = [entry for entries in inner for entry in entries]
-    return any(isinstance(value, dict | list) for value in level)
+def _too_deep(value: object, left: int = DEEPEST) -> bool:
+    if not isinstance(value, dict | list):
+        return False
+    entries = value.values() if isinstance(value, dict) else value
+    return not left or any(_too_deep(one, left - 1) for one in entries if isinstance(one, dict | list))

@@ -3,6 +3,7 @@
 from urllib.parse import urlencode
 
 from django.contrib.auth.models import User
+from django.db import transaction
 from django.http import QueryDict
 from django.utils.translation import gettext as _
 
@@ -10,6 +11,7 @@ from jobs import filter_words
 from jobs.filters import NEWEST
 from jobs.models import SavedView
 from jobs.values import Fault, bad_character
+from quotas import audit
 
 MOST = 20  # views of one user
 LONGEST_NAME = 40
@@ -41,3 +43,18 @@ def fault(user: User, name: str, query: str) -> Fault | None:
             "name", "too_many", _("Name: you have %(most)d views; remove one first.") % {"most": MOST}
         )
     return None
+
+
+def keep(user: User, name: str, query: str) -> SavedView:
+    """Keep filters under a name of the user's; a name that is there gets the new ones."""
+    with transaction.atomic():
+        view, _made = SavedView.objects.update_or_create(user=user, name=name, defaults={"query": query})
+        audit.note("view.saved", by=user, on=view)
+    return view
+
+
+def remove(user: User, view: SavedView) -> None:
+    """Forget a view of the user's own."""
+    with transaction.atomic():
+        audit.note("view.removed", by=user, on=view)
+        view.delete()

@@ -8,9 +8,8 @@ from typing import Any
 
 from django.db import transaction
 from django.db.models import Count
-from django.utils import timezone
 
-from cluster import hints, rows
+from cluster import clock, hints, rows
 from cluster.executors import agents
 from jobs.models import Attempt, Claim, Task, TaskEvent
 from jobs.scheduling import policy
@@ -58,7 +57,7 @@ def move(
     """
     if not may_move(old, new):
         raise IllegalMove(f"{old} → {new}")
-    now = timezone.now()
+    now = clock.now()
     values: dict[str, Any] = {**(fields or {}), "state": new}
     if new in TERMINAL:
         values["ended_at"] = now
@@ -80,12 +79,13 @@ def note(
     old: str = "",
     new: str = "",
     now: datetime | None = None,
+    wake: bool = False,
 ) -> None:
-    """Write an event row for each task, and say that it changed."""
+    """Write an event row for each task, and say that it changed; `wake`: and ask for a pass."""
     ids = sorted(task_ids)
     if not ids:
         return
-    at = now or timezone.now()
+    at = now or clock.now()
     actor_id = actor.pk if actor is not None else None
     rows.insert(
         TaskEvent,
@@ -98,14 +98,16 @@ def note(
     )
     if actor is not None:
         audit.note_many(f"task.{code}", [(task_id, "") for task_id in ids], kind="task", by=actor)
-    hints.publish("tasks", *(f"task.{task_id}" for task_id in ids))
+    # The first page of whoever submits has one task more; of those that are on it, it hears one by one.
+    owner = [f"mine.{actor_id}"] if code == "submitted" else []
+    hints.publish("tasks", *owner, *(f"task.{task_id}" for task_id in ids), wake=wake)
 
 
 def run_all(attempts: Mapping[int, int]) -> set[int]:
     """Note that every instance of these starting attempts (by task) runs; return the tasks that moved."""
     with transaction.atomic():
         moved = move(attempts, State.STARTING, State.RUNNING, code="running", attempts=attempts)
-        rows.update(Attempt, [attempts[task] for task in moved], {}, running_at=timezone.now())
+        rows.update(Attempt, [attempts[task] for task in moved], {}, running_at=clock.now())
     return moved
 
 
@@ -152,7 +154,7 @@ def order_ends(
 
 
 def _write_orders(orders: Collection[Order]) -> None:
-    now = timezone.now()
+    now = clock.now()
     ends: dict[int, tuple[object, ...]] = {}
     evictions: dict[int, tuple[object, ...]] = {}
     for order in orders:
@@ -192,7 +194,7 @@ def close_all(closings: Iterable[Closing], *, backoff_s: float) -> set[int]:
 
     One whose task is no longer in its state is left as it is.
     """
-    now = timezone.now()
+    now = clock.now()
     by_task = {closing.attempt.task_id: closing for closing in closings}
     groups: dict[tuple[State, State, str], list[int]] = defaultdict(list)
     closed: set[int] = set()
@@ -248,7 +250,7 @@ def keep(attempt: Attempt, state: State, end: End) -> bool:
         ):
             return False
         Attempt.objects.filter(pk=attempt.pk).update(
-            keep_until=timezone.now() + KEEP_FOR,
+            keep_until=clock.now() + KEEP_FOR,
             outcome=end.outcome,
             outcome_code=end.code,
             outcome_args=dict(end.args),
@@ -266,7 +268,7 @@ def free(attempt: Attempt, *, code: str, actor: AnyUser | None = None, args: Arg
             [attempt.task_id], State.KEEPING, after, code=code, args=args, actor=actor, attempts=attempts
         ):
             return False
-        _write_ends([(attempt, end)], timezone.now())
+        _write_ends([(attempt, end)], clock.now())
     return True
 
 

@@ -1,12 +1,13 @@
 """What documents are checked against, looked up once for all documents of a request."""
 
 from collections import defaultdict
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from functools import cached_property
 from typing import Any
 
 from django.contrib.auth.models import User
 
+from cluster.fresh import Fresh
 from cluster.models import GpuType, Region
 from jobs.capacity import Fleet, Quotas
 from jobs.values import bad_character
@@ -17,6 +18,9 @@ LONGEST_FLAG = 64
 MOST_NAMED = 20  # known names listed in a fault
 
 
+_types = Fresh(GpuType.objects.by_name, 2.0)
+
+
 class Lookups:
     """The names that a user's documents may use; each kind is one query, made when it is first asked for."""
 
@@ -25,11 +29,15 @@ class Lookups:
         self._user = user
         self._flags = flags
         self.fleet = Fleet()
+        self._types = _types.get()
         self.sources: dict[tuple[Any, ...], Any] = {}  # what documents named of code and data, by how
 
     @cached_property
     def businesses(self) -> dict[str, Business]:
         """Return those that the user may submit for, of the ones that were named."""
+        if len(self._flags) == 1:  # as good as always
+            named = access.business_named(self._user, *self._flags)
+            return {named.flag: named} if named else {}
         return {one.flag: one for one in access.businesses_of(self._user).filter(flag__in=self._flags)}
 
     @cached_property
@@ -42,10 +50,12 @@ class Lookups:
         """Return all regions by name."""
         return {region.name: region for region in Region.objects.all()}
 
-    @cached_property
-    def gpu_types(self) -> dict[str, GpuType]:
-        """Return all GPU types by each of their names, case-folded."""
-        return GpuType.objects.by_name()
+    def gpu_types(self, names: Iterable[str]) -> dict[str, GpuType]:
+        """Return all GPU types by each of their names, case-folded: as they were a moment ago, or with all of these."""
+        if not self._types.keys() >= set(names):
+            _types.forget()
+            self._types = _types.get()
+        return self._types
 
     def default_types(self, business: Business) -> list[GpuType]:
         """Return the types of a business whose document names none."""

@@ -166,12 +166,18 @@ def _alone(verb: str, task: Task, user: User, outcome: Outcome, key: str | None)
             services.retry(task, user, key)
         else:
             services.STEERING[verb](task, user)
-    except services.Conflict:
-        outcome.skipped[WRONG_STATE, task.state] += 1
+    except services.Conflict as conflict:
+        if conflict.code == "not_here":
+            _refused(outcome, state, conflict.message)
+        else:
+            outcome.skipped[WRONG_STATE, task.state] += 1
     except config.Invalid as invalid:
-        outcome.skipped[REFUSED, state] += 1
-        said = "; ".join(f"{fault.field}: {fault.message}" for fault in invalid.faults)
-        if said not in outcome.refusals:
-            outcome.refusals.append(said)
+        _refused(outcome, state, "; ".join(f"{fault.field}: {fault.message}" for fault in invalid.faults))
     else:
         outcome.done[state] += 1
+
+
+def _refused(outcome: Outcome, state: str, said: str) -> None:
+    outcome.skipped[REFUSED, state] += 1
+    if said not in outcome.refusals:
+        outcome.refusals.append(said)

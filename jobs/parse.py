@@ -65,10 +65,18 @@ def _parse_yaml(text: str) -> Any:
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark
         place = (mark.line + 1, mark.column + 1) if mark else (0, 0)
-        raise Malformed(error.problem or "not understood", *place) from None
+        raise Malformed((error.problem or "not understood") + _hint(text), *place) from None
     except yaml.reader.ReaderError as error:
         raise Malformed("a character that is not allowed", text.count("\n", 0, error.position) + 1) from None
     except RecursionError:
         raise Malformed("nested too deeply") from None
     except (ValueError, TypeError):  # 5,000 digits; a list as a key
         raise Malformed("a value that is not understood") from None
+
+
+def _hint(text: str) -> str:
+    """Return what is most likely meant where comments are written as other languages have them."""
+    slashes = any(
+        line.lstrip().startswith("//") or "{ //" in line or ", //" in line for line in text.splitlines()
+    )
+    return " (comments begin with #, not with //)" if slashes else ""

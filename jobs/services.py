@@ -5,11 +5,11 @@ from dataclasses import replace
 from typing import Any
 
 from django.contrib.auth.models import User
-from django.db import IntegrityError, transaction
+from django.db import IntegrityError, connection, transaction
 from django.utils.translation import gettext as _
 
-from cluster import hints, vault
-from jobs import config, lifecycle, sources
+from cluster import clock, hints, rows, vault
+from jobs import config, elsewhere, lifecycle, sources
 from jobs.lifecycle import End
 from jobs.lookups import Lookups, flags_of
 from jobs.materials import Code, Dataset
@@ -41,10 +41,10 @@ def submit(
     The same user and `idempotency_key` return the same task; Conflict where its document differed.
     `mpijob`: what it runs is there already, in a cluster, under this namespace, name and uid.
     """
-    wanted = config.read(document, user=user, origin=origin)
+    wanted = config.read(document, user=user, origin=origin, needs=elsewhere.MPIJOB if mpijob else "")
     if mpijob:
         # No field of a document, so nobody can say of his own that it is one.
-        wanted = replace(wanted, needs="mpijob", document={**wanted.document, "mpijob": dict(mpijob)})
+        wanted = replace(wanted, document={**wanted.document, elsewhere.MPIJOB: dict(mpijob)})
     if idempotency_key and (earlier := _earlier(user, idempotency_key, wanted)):
         return earlier
     try:
@@ -74,10 +74,9 @@ def submit_many(user: User, documents: Sequence[object]) -> list[Task | config.I
     read = [_read(document, user, lookups) for document in documents]
     good = [each for each in read if isinstance(each, config.Config)]
     with transaction.atomic():
-        tasks = Task.objects.bulk_create([_task(each, None, None, lookups.sources) for each in good])
-        lifecycle.note([task.pk for task in tasks], code="submitted", new=State.QUEUED, actor=user)
-        if tasks:
-            hints.wake_pass()
+        tasks = _written([_task(each, None, None, lookups.sources) for each in good])
+        ids = [task.pk for task in tasks]
+        lifecycle.note(ids, code="submitted", new=State.QUEUED, actor=user, wake=True)
     made = iter(tasks)
     return [next(made) if isinstance(each, config.Config) else each for each in read]
 
@@ -90,39 +89,56 @@ def _read(document: object, user: User, lookups: Lookups) -> config.Config | con
 
 
 def _create(wanted: config.Config, origin: Task | None, key: str | None) -> Task:
-    task = _task(wanted, origin, key, {})
-    task.save(force_insert=True)
-    lifecycle.note([task.pk], code="submitted", new=State.QUEUED, actor=wanted.user)
-    hints.wake_pass()
+    (task,) = _written([_task(wanted, origin, key, {})])
+    lifecycle.note([task.pk], code="submitted", new=State.QUEUED, actor=wanted.user, wake=True)
     return task
 
 
 def _task(wanted: config.Config, origin: Task | None, key: str | None, known: sources.Found) -> Task:
     """Return the row of a task, not written yet; the rows of its code and data are, or are `known`."""
-    return Task(
-        business=wanted.business,
-        user=wanted.user,
-        task_flag=wanted.task_flag,
-        config=wanted.document,
-        secrets=vault.seal(wanted.secrets),
-        origin=origin,
-        wanted_class=wanted.wanted_class,
-        host_num=wanted.host_num,
-        host_gpu_num=wanted.host_gpu_num,
-        gpu_types=[gpu_type.pk for gpu_type in wanted.gpu_types],
-        region=wanted.region,
-        needs=wanted.needs,
-        code=sources.keep(Code, wanted.code, wanted.business, wanted.user, known),
-        dataset=sources.keep(Dataset, wanted.dataset, wanted.business, wanted.user, known),
-        priority=wanted.priority,
-        pull_up=wanted.pull_up,
-        keep_alive=wanted.keep_alive,
-        retry_limit=wanted.retry_limit,
-        time_limit_s=wanted.time_limit_s,
-        checkpoint_interval_s=wanted.checkpoint_interval_s,
-        ready_at=wanted.not_before,
-        idempotency_key=key or None,
-    )
+    code = sources.keep(Code, wanted.code, wanted.business, wanted.user, known)
+    dataset = sources.keep(Dataset, wanted.dataset, wanted.business, wanted.user, known)
+    values: dict[str, Any] = {
+        "task_flag": wanted.task_flag,
+        "config": wanted.document,
+        "secrets": vault.seal(wanted.secrets),
+        "origin_id": origin.pk if origin else None,
+        "wanted_class": wanted.wanted_class,
+        "host_num": wanted.host_num,
+        "host_gpu_num": wanted.host_gpu_num,
+        "gpu_types": [gpu_type.pk for gpu_type in wanted.gpu_types],
+        "needs": wanted.needs,
+        "code_id": code.pk if code else None,
+        "dataset_id": dataset.pk if dataset else None,
+        "priority": wanted.priority,
+        "pull_up": wanted.pull_up,
+        "keep_alive": wanted.keep_alive,
+        "retry_limit": wanted.retry_limit,
+        "time_limit_s": wanted.time_limit_s,
+        "checkpoint_interval_s": wanted.checkpoint_interval_s,
+        "ready_at": wanted.not_before,
+        "idempotency_key": key or None,
+    }
+    # All values in their order: by name it would take three times as long, which a thousand tasks feel.
+    row: list[Any] = [values[f.attname] if f.attname in values else f.get_default() for f in _FIELDS]
+    task = Task.from_db(connection.alias, [f.attname for f in _FIELDS], row)
+    task.business, task.user, task.region = wanted.business, wanted.user, wanted.region
+    return task
+
+
+_FIELDS = Task._meta.concrete_fields
+_COLUMNS = [field.attname for field in _FIELDS if not field.primary_key]
+
+
+def _written(tasks: list[Task]) -> list[Task]:
+    """Write tasks that are new, in one statement: Django's own bulk_create takes three times as long."""
+    now = clock.now()
+    for task in tasks:
+        task.submitted_at = task.queued_at = now
+    values = [[getattr(task, name) for name in _COLUMNS] for task in tasks]
+    for task, key in zip(tasks, rows.insert_in_order(Task, values, *_COLUMNS), strict=True):
+        task.pk = key
+    return tasks
 
 
 def stop(task: Task, user: User) -> Task:
@@ -206,6 +222,8 @@ def retry(task: Task, user: User, idempotency_key: str | None = None) -> Task:
         raise Conflict(
             "not_over", _("The task is not over yet: it is %(state)s.") % {"state": task.get_state_display()}
         )
+    if job := elsewhere.named(task.config):
+        raise Conflict("not_here", elsewhere.not_here(job))
     return submit(user, task.config, origin=task, idempotency_key=idempotency_key)
 
 
@@ -218,11 +236,12 @@ STEERING: dict[str, Callable[[Task, User], Task]] = {
 
 
 def allowed(task: Task) -> frozenset[str]:
-    """Return the verbs that the state of the task allows now."""
+    """Return the verbs that the state of the task, and what it runs, allow now."""
     state = State(task.state)
-    verbs = {"clone"}
+    is_ours = task.needs != elsewhere.MPIJOB
+    verbs = {"clone"} if is_ours else set()
     if state in TERMINAL:
-        verbs.add("retry")
+        verbs |= {"retry"} if is_ours else set()
     elif state != State.STOPPING:
         verbs.add("stop")
     if state in {State.QUEUED, State.BLOCKED}:

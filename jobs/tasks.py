@@ -9,9 +9,8 @@ from typing import Any
 
 from celery import shared_task
 from django.conf import settings
-from django.utils import timezone
 
-from cluster import card_metrics, host_events, old_logs, samples, stuck
+from cluster import card_metrics, clock, host_events, old_logs, samples, stuck
 from jobs import brought, kept_answers, uploads, use
 from jobs.engine import forecasts, pass_log, passes, what_ifs
 from quotas import card_hours
@@ -41,6 +40,7 @@ def _chore(name: str) -> Callable[[Callable[[], None]], Any]:
                 log.info("%s is left out: it still runs", name)
                 return
             try:
+                clock.follow()
                 do()
             finally:
                 free.release()
@@ -66,31 +66,31 @@ def look_ahead() -> None:
 def remove_old_logs() -> None:
     """Remove the logs of tasks that ended longer ago than logs are kept."""
     if settings.LOG_DAYS:
-        old_logs.remove(timezone.now() - timedelta(days=settings.LOG_DAYS))
+        old_logs.remove(clock.now() - timedelta(days=settings.LOG_DAYS))
 
 
 @_chore("jobs.remove_old_card_metrics")
 def remove_old_card_metrics() -> None:
     """Remove what was measured on cards longer ago than that is kept."""
-    card_metrics.remove_old(timezone.now())
+    card_metrics.remove_old(clock.now())
 
 
 @_chore("jobs.remove_old_host_events")
 def remove_old_host_events() -> None:
     """Remove what happened to hosts longer ago than that is kept."""
-    host_events.remove_old(timezone.now())
+    host_events.remove_old(clock.now())
 
 
 @_chore("jobs.remove_old_pass_minutes")
 def remove_old_pass_minutes() -> None:
     """Remove what is known of passes for longer than it is kept."""
-    pass_log.remove_old(timezone.now())
+    pass_log.remove_old(clock.now())
 
 
 @_chore("jobs.remove_old_what_ifs")
 def remove_old_what_ifs() -> None:
     """Remove questions what would have been, asked longer ago than they are kept."""
-    what_ifs.remove_old(timezone.now())
+    what_ifs.remove_old(clock.now())
 
 
 @_chore("jobs.answer_what_ifs")
@@ -103,28 +103,28 @@ def answer_what_ifs() -> None:
 @_chore("jobs.collect_uploads")
 def collect_uploads() -> None:
     """Remove uploaded code that nobody needs any more."""
-    uploads.collect(timezone.now())
+    uploads.collect(clock.now())
 
 
 @_chore("jobs.sum_up_use")
 def sum_up_use() -> None:
     """Sum up what businesses used, by day."""
-    card_hours.keep(timezone.now())
+    card_hours.keep(clock.now())
 
 
 @_chore("jobs.forget_answers")
 def forget_answers() -> None:
     """Remove the answers that were kept long enough for whoever repeats a request."""
-    kept_answers.forget_old(timezone.now())
+    kept_answers.forget_old(clock.now())
 
 
 @_chore("jobs.sample_free_cards")
 def sample_free_cards() -> None:
     """Keep how many cards are free in this minute."""
-    samples.take(timezone.now(), use.held_cards())
+    samples.take(clock.now(), use.held_cards())
 
 
 @_chore("jobs.note_stuck_instances")
 def note_stuck_instances() -> None:
     """Tell of what should have ended long ago."""
-    stuck.note(timezone.now())
+    stuck.note(clock.now())

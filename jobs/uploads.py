@@ -5,6 +5,7 @@ from datetime import datetime, timedelta
 
 from django.conf import settings
 from django.contrib.auth.models import User
+from django.db import transaction
 from django.db.models import Q, Sum
 from django.utils import timezone
 
@@ -13,6 +14,7 @@ from jobs.materials import Code, Upload
 from jobs.models import Task, Template
 from jobs.source_fields import DIGEST
 from jobs.states import TERMINAL
+from quotas import audit
 from quotas.models import Business
 
 MIB = 2**20
@@ -50,7 +52,12 @@ def receive(business: Business, user: User, digest: str, read: Callable[[int], b
                 raise Full
             came.keep()
             values = {"size": came.size, "user": user, "used_at": timezone.now()}
-            return Upload.objects.update_or_create(business=business, digest=digest, defaults=values)[0]
+            with transaction.atomic():
+                upload, _new = Upload.objects.update_or_create(
+                    business=business, digest=digest, defaults=values
+                )
+                audit.note("upload.sent", by=user, on=upload, business=business.flag, size=came.size)
+            return upload
     except bundles.TooLarge:
         if room < most:
             raise Full from None

@@ -167,6 +167,8 @@ def image(value: object) -> str:
 
 def bad_character(value: str, *, lines: bool) -> str:
     """Return the first character (as U+XXXX) that no stored text may hold, or the empty text."""
+    if value.isprintable():  # as good as always, and told by one call
+        return ""
     for character in value:
         if character.isprintable() or (lines and character in "\n\r\t"):
             continue

@@ -1,5 +1,6 @@
 """A question what would have been: a change of quotas, policy or hosts, tried on the work of the last days."""
 
+from datetime import datetime
 from typing import Any
 
 from django.conf import settings
@@ -32,6 +33,7 @@ class WhatIf(models.Model):
     state = models.CharField(_("state"), max_length=16, choices=State.choices, default=State.WAITING)
     done = models.PositiveSmallIntegerField(default=0)  # percent
     beat_at = models.DateTimeField(null=True)  # when whoever works on it last said so
+    tries = models.PositiveSmallIntegerField(default=0)  # how often it was begun
     ended_at = models.DateTimeField(null=True)
     fault = models.CharField(max_length=255, blank=True)
     result: Any = models.JSONField(null=True)
@@ -50,6 +52,12 @@ class WhatIf(models.Model):
 
     def __str__(self) -> str:
         return f"{self.pk}"
+
+    def silent_s(self, now: datetime) -> float:
+        """Return for how long nothing was heard of whoever replays it; 0 where nobody does."""
+        if self.state != self.State.RUNNING or self.beat_at is None:
+            return 0.0
+        return (now - self.beat_at).total_seconds()
 
     @property
     def is_open(self) -> bool:

@@ -19,3 +19,6 @@ urlpatterns: list[URLPattern | URLResolver] = [
     path("i18n/", include("django.conf.urls.i18n")),
     path("", include("jobs.portal.urls")),
 ]
+
+handler400 = "taiji_site.refusals.bad_request"
+handler404 = "taiji_site.refusals.not_found"

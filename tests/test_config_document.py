@@ -363,3 +363,12 @@ def test_no_document_crashes_and_a_normal_form_is_its_own(written: dict[str, Any
     again = document.normalise(normal.values)
     if not normal.faults:
         assert (again.values, again.faults) == (normal.values, [])
+
+
+def test_comments_as_other_languages_have_them_are_named_as_what_is_wrong() -> None:
+    with pytest.raises(Invalid) as refused:
+        document.parse_text('{ // the form\n "host_num": 1,\n}')
+    assert "comments begin with #" in refused.value.faults[0].message
+    with pytest.raises(Invalid) as other:
+        document.parse_text('{"image_full_name": "https://example.org", }}')
+    assert "comments" not in other.value.faults[0].message

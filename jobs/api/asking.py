@@ -68,7 +68,11 @@ def nothing_else(request: Request, names: Collection[str]) -> None:
     """Refuse what the address asks for by a name that is none: it would be as if it had not been asked."""
     strange = sorted(set(request.query_params) - set(names))
     if strange:
-        message = _("There is no such filter; known: %s.") % ", ".join(names)
+        message = (
+            _("This call takes no such parameter; known: %s.") % ", ".join(names)
+            if names
+            else _("This call takes no parameters; leave it out.")
+        )
         raise Invalid([Fault(name[:64], "unknown", message) for name in strange])
 
 

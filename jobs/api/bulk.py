@@ -7,13 +7,13 @@ from typing import Any
 
 from django.http import QueryDict
 from django.utils.translation import gettext as _
-from drf_spectacular.utils import extend_schema
 from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.views import APIView
 
 from jobs import filter_words, many, matching, services
-from jobs.api import bodies, rows, shapes
+from jobs.api import bodies, queries, rows, shapes
+from jobs.api.described import described
 from jobs.api.once import once, once_apart
 from jobs.api.parsers import ManyDocumentsParser
 from jobs.api.tasks import caller
@@ -31,9 +31,9 @@ class Submit(APIView):
     parser_classes = (ManyDocumentsParser,)
     scopes = {"POST": Scope.SUBMIT}
 
-    @extend_schema(
+    @described(
         operation_id="tasks_submit_many",
-        parameters=[shapes.KEY],
+        parameters=[queries.KEY],
         request=shapes.body(shapes.MANY_DOCUMENTS),
         responses=shapes.answers(200, shapes.MANY_SUBMITTED, 409),
     )
@@ -68,8 +68,8 @@ class Steer(APIView):
     scopes = {"POST": Scope.SUBMIT}
     verb = ""
 
-    @extend_schema(
-        parameters=[shapes.KEY],
+    @described(
+        parameters=[queries.KEY],
         request=shapes.body(shapes.MANY_CHOSEN),
         responses=shapes.answers(200, shapes.MANY_STEERED, 409),
     )

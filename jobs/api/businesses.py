@@ -1,26 +1,25 @@
-"""Businesses, over HTTP: who the caller is in them, their quotas, their people, what is reserved for them."""
+"""Businesses, over HTTP: who the caller is in them, their quotas."""
 
 from collections import defaultdict
 from typing import Any
 
 from django.db.models import QuerySet
-from django.shortcuts import get_object_or_404
-from drf_spectacular.utils import extend_schema
 from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.views import APIView
 
 from jobs import use
-from jobs.api import asking, shapes
+from jobs.api import asking, queries, shapes
+from jobs.api.described import described
 from jobs.api.tasks import caller
 from quotas import access
-from quotas.models import ApiToken, Business, DefaultGpuType, Member, Quota, Reservation
+from quotas.models import ApiToken, Business, DefaultGpuType, Member, Quota
 
 
 class Me(APIView):
     """Who calls."""
 
-    @extend_schema(responses=shapes.answers(200, shapes.ME))
+    @described(responses=shapes.answers(200, shapes.ME))
     def get(self, request: Request) -> Response:
         """Say who the caller is, what he may, and how far his token goes."""
         user, token = caller(request), request.auth
@@ -45,8 +44,8 @@ class Me(APIView):
 class Businesses(APIView):
     """Businesses."""
 
-    @extend_schema(
-        parameters=[*shapes.PAGE, shapes.ONLY],
+    @described(
+        parameters=[*queries.PAGE, queries.ONLY],
         responses=shapes.answers(200, shapes.page_of(shapes.BUSINESS)),
     )
     def get(self, request: Request) -> Response:
@@ -69,43 +68,29 @@ class Businesses(APIView):
         return Response(asking.picked(request, page, shapes.BUSINESS))
 
 
-class Members(APIView):
-    """The people of one business."""
-
-    @extend_schema(parameters=shapes.PAGE, responses=shapes.answers(200, shapes.page_of(shapes.PERSON)))
-    def get(self, request: Request, pk: int) -> Response:
-        """List the members of a business, for its leads, operators and auditors."""
-        business = get_object_or_404(access.businesses_overseen_by(request.user), pk=pk)
-        rows = Member.objects.filter(business=business).values("id", "user__username", "role")
-        page = asking.page(request, rows, newest_first=False)
-        page["results"] = [{"user": row["user__username"], "role": row["role"]} for row in page["results"]]
-        return Response(page)
-
-
 class Quotas(APIView):
     """Quotas and their use."""
 
-    @extend_schema(
-        parameters=[*shapes.PAGE, shapes.ONLY, shapes.OF_BUSINESS],
+    @described(
+        parameters=[*queries.PAGE, queries.ONLY, queries.OF_BUSINESS],
         responses=shapes.answers(200, shapes.page_of(shapes.QUOTA)),
     )
     def get(self, request: Request) -> Response:
         """List the quotas that the caller sees, with what is used of them now."""
-        seen = _seen(request)
         names = ("id", "business__flag", "gpu_type__name", "region__name", *QUOTA_IDS, *CAPS)
         page = asking.page(
-            request, Quota.objects.filter(business__in=seen).values(*names), newest_first=False
+            request, Quota.objects.filter(business__in=seen(request)).values(*names), newest_first=False
         )
         used = use.by_business(sorted({row["business_id"] for row in page["results"]}))
         page["results"] = [_quota(row, used) for row in page["results"]]
         return Response(asking.picked(request, page, shapes.QUOTA))
 
 
-def _seen(request: Request) -> QuerySet[Business]:
+def seen(request: Request) -> QuerySet[Business]:
     """Return the businesses that the caller sees, or of them the one that is asked for."""
-    seen = access.businesses_seen_by(request.user)
+    found = access.businesses_seen_by(request.user)
     flag = asking.text(request, "business")
-    return seen.filter(flag=flag) if flag else seen
+    return found.filter(flag=flag) if flag else found
 
 
 QUOTA_IDS = ("business_id", "gpu_type_id", "region_id")
@@ -122,33 +107,4 @@ def _quota(row: dict[str, Any], used: use.Use) -> dict[str, Any]:
         **{name: row[name] for name in CAPS},
         "used": used.high(*key),
         "elastic_used": used.elastic(*key),
-    }
-
-
-class Reservations(APIView):
-    """Reservations."""
-
-    @extend_schema(
-        parameters=[*shapes.PAGE, shapes.ONLY, shapes.OF_BUSINESS],
-        responses=shapes.answers(200, shapes.page_of(shapes.RESERVATION)),
-    )
-    def get(self, request: Request) -> Response:
-        """List the cards that are reserved for the businesses that the caller sees."""
-        seen = _seen(request)
-        names = ("id", "business__flag", "gpu_type__name", "region__name", *RESERVED)
-        page = asking.page(request, Reservation.objects.filter(business__in=seen).values(*names))
-        page["results"] = [_reservation(row) for row in page["results"]]
-        return Response(asking.picked(request, page, shapes.RESERVATION))
-
-
-RESERVED = ("cards", "kind", "starts_at", "ends_at", "weekday", "from_time", "to_time", "time_zone", "note")
-
-
-def _reservation(row: dict[str, Any]) -> dict[str, Any]:
-    return {
-        "id": row["id"],
-        "business": row["business__flag"],
-        "gpu_type": row["gpu_type__name"],
-        "region": row["region__name"],
-        **{name: row[name] for name in RESERVED},
     }

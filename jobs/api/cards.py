@@ -1,20 +1,20 @@
 """What was measured on the cards that a task had."""
 
 from django.http import Http404
-from drf_spectacular.utils import extend_schema
 from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.views import APIView
 
 from jobs import card_charts
-from jobs.api import asking, shapes
+from jobs.api import asking, queries, shapes
+from jobs.api.described import described
 from jobs.api.tasks import visible
 
 
 class Cards(APIView):
     """The cards of one attempt."""
 
-    @extend_schema(parameters=shapes.CARDS_QUERY, responses=shapes.answers(200, shapes.TASK_CARDS))
+    @described(parameters=queries.CARDS_QUERY, responses=shapes.answers(200, shapes.TASK_CARDS))
     def get(self, request: Request, pk: int) -> Response:
         """Give use, memory, temperature, power and faults of the cards, by minutes; null is what nobody knows."""
         task = visible(request, pk)

@@ -61,6 +61,10 @@ def _with_way_out(error: exceptions.APIException) -> list[Fault]:
     match error:
         case exceptions.NotAuthenticated():
             way = _("Send your API token in the header “Authorization: Token …”.")
+        case exceptions.NotFound():
+            # The same for what is not there and what is not his: nobody learns what else is here.
+            said = _("It is not there, or not yours to see.")
+            return [Fault("", error.default_code, said)]
         case exceptions.UnsupportedMediaType():
             way = _("Send JSON, and say so in the header “Content-Type: application/json”.")
         case exceptions.PermissionDenied() if str(error.detail).startswith(CSRF):

@@ -2,13 +2,13 @@
 
 from typing import Any
 
-from drf_spectacular.utils import extend_schema
 from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.views import APIView
 
 from jobs import task_events
-from jobs.api import asking, shapes
+from jobs.api import asking, queries, shapes
+from jobs.api.described import described
 from jobs.api.tasks import visible
 from jobs.models import TaskEvent
 from jobs.states import TERMINAL
@@ -19,7 +19,7 @@ NAMES = ("id", "at", "code", "args", "old_state", "new_state", "attempt__number"
 class Events(APIView):
     """The events of one task."""
 
-    @extend_schema(parameters=shapes.EVENTS_QUERY, responses=shapes.answers(200, shapes.EVENTS))
+    @described(parameters=queries.EVENTS_QUERY, responses=shapes.answers(200, shapes.EVENTS))
     def get(self, request: Request, pk: int) -> Response:
         """List what happened to a task behind `after`, the oldest first; `wait` waits for what comes next.
 

@@ -81,6 +81,37 @@ MANY_MOVED: dict[str, Any] = {
 }
 CHOICE = {"filter": {"state": "waiting", "user": "me"}}
 WHY = {"reason": "the fan is loud"}
+RESERVATION_BODY: dict[str, Any] = {
+    "business": "ads",
+    "gpu_type": "P40",
+    "cards": 8,
+    "kind": "weekly",
+    "weekday": 0,
+    "from_time": "20:00",
+    "to_time": "08:00",
+    "time_zone": "Asia/Shanghai",
+    "note": "nightly training",
+}
+RESERVATION: dict[str, Any] = {
+    **RESERVATION_BODY,
+    "id": 4,
+    "region": None,
+    "starts_at": None,
+    "ends_at": None,
+    "from_time": "20:00:00",
+    "to_time": "08:00:00",
+}
+TOKEN: dict[str, Any] = {
+    "id": 5,
+    "name": "nightly",
+    "hint": "x7Qk",
+    "user": "ann",
+    "scope": "submit",
+    "business": "ads",
+    "created_at": "2030-01-31T08:00:00.123456Z",
+    "expires_at": "2030-05-01T08:00:00.123456Z",
+    "last_used_at": None,
+}
 VERBS = ("stop", "hold", "release", "free", "retry")
 HOST_VERBS = ("cordon", "uncordon", "drain", "remove", "restore")
 
@@ -91,6 +122,10 @@ BODIES: dict[str, Any] = {
     "templates_create": TEMPLATE_BODY,
     "templates_update": TEMPLATE_BODY,
     "views_create": {"name": "mine that wait", "query": "state=waiting&user=me"},
+    "tokens_create": {"name": "nightly", "scope": "submit", "days": 90, "business": "ads"},
+    "businesses_members_update": {"role": "lead"},
+    "reservations_create": RESERVATION_BODY,
+    "reservations_update": RESERVATION_BODY,
     **{f"tasks_{verb}": {} for verb in VERBS},
     **{f"tasks_bulk_{verb}": CHOICE for verb in VERBS},
     **{f"hosts_{verb}": WHY for verb in HOST_VERBS},
@@ -127,6 +162,14 @@ ANSWERS: dict[str, Any] = {
     "templates_update": TEMPLATE,
     "templates_list": {"results": [TEMPLATE], "next": None},
     "views_create": {"id": 2, "name": "mine that wait", "query": "state=waiting&user=me"},
+    "tokens_create": TOKEN | {"token": "x7Qk…"},
+    "tokens_list": {"results": [TOKEN], "next": None},
+    "businesses_members": {"results": [{"user": "ann", "role": "lead"}], "next": None},
+    "businesses_members_update": {"user": "ann", "role": "lead"},
+    "reservations_list": {"results": [RESERVATION], "next": None},
+    "reservations_one": RESERVATION,
+    "reservations_create": RESERVATION,
+    "reservations_update": RESERVATION,
     "me": {
         "user": "ann",
         "operator": False,

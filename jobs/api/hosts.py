@@ -5,7 +5,6 @@ from typing import Any, cast
 from django.contrib.auth.models import User
 from django.shortcuts import get_object_or_404
 from django.utils.translation import gettext as _
-from drf_spectacular.utils import extend_schema
 from rest_framework.exceptions import PermissionDenied
 from rest_framework.permissions import SAFE_METHODS
 from rest_framework.request import Request
@@ -15,7 +14,8 @@ from rest_framework.views import APIView
 from cluster import host_events, host_moves
 from cluster.models import Host, HostEvent
 from jobs import host_acts
-from jobs.api import asking, shapes
+from jobs.api import asking, queries, shapes
+from jobs.api.described import described
 from jobs.api.once import once
 from jobs.config import Fault, Invalid
 from jobs.services import Conflict
@@ -39,8 +39,8 @@ class Steer(APIView):
 
     verb = ""
 
-    @extend_schema(
-        parameters=[shapes.KEY],
+    @described(
+        parameters=[queries.KEY],
         request=shapes.body(shapes.WHY),
         responses=shapes.answers(200, shapes.HOST_STATE, 409),
     )
@@ -82,7 +82,7 @@ def _reason(document: Any, verb: str) -> str:
 class Events(APIView):
     """What happened to a host."""
 
-    @extend_schema(parameters=shapes.PAGE, responses=shapes.answers(200, shapes.page_of(shapes.HOST_EVENT)))
+    @described(parameters=queries.PAGE, responses=shapes.answers(200, shapes.page_of(shapes.HOST_EVENT)))
     def get(self, request: Request, pk: int) -> Response:
         """List what happened to a host, newest first: who, when and why."""
         names = ("id", "at", "code", "args", "reason", "actor__username", "old_state", "new_state")

@@ -7,7 +7,6 @@ from typing import Any
 from django.db.models import Q, QuerySet
 from django.http import Http404
 from django.utils import timezone
-from drf_spectacular.utils import extend_schema
 from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.views import APIView
@@ -15,14 +14,15 @@ from rest_framework.views import APIView
 from cluster import host_events, inventory, samples
 from cluster.models import Card, CardLease, GpuType, Host, Region
 from jobs import use
-from jobs.api import asking, shapes
+from jobs.api import asking, queries, shapes
+from jobs.api.described import described
 from quotas import access
 
 
 class FreeCards(APIView):
     """Free cards."""
 
-    @extend_schema(responses=shapes.answers(200, shapes.list_of(shapes.FREE_CARDS)))
+    @described(responses=shapes.answers(200, shapes.list_of(shapes.FREE_CARDS)))
     def get(self, request: Request) -> Response:
         """Say how many cards are free per region and type, as ranges, and the most on one host."""
         found = inventory.free_cards(timezone.now(), use.held_cards())
@@ -33,7 +33,7 @@ class FreeCards(APIView):
 class FreeCardsHistory(APIView):
     """Free cards of the last day."""
 
-    @extend_schema(responses=shapes.answers(200, shapes.page_of(shapes.FREE_HISTORY)))
+    @described(responses=shapes.answers(200, shapes.page_of(shapes.FREE_HISTORY)))
     def get(self, request: Request) -> Response:
         """Say how many cards were free each quarter of an hour of the last 24 hours, per region and type."""
         days = samples.last_day(timezone.now())
@@ -68,9 +68,9 @@ COLUMNS = (
 class Hosts(APIView):
     """Hosts and their cards."""
 
-    @extend_schema(
+    @described(
         operation_id="hosts_list",
-        parameters=[*shapes.PAGE, *shapes.HOST_FILTERS, shapes.ONLY],
+        parameters=[*queries.PAGE, *queries.HOST_FILTERS, queries.ONLY],
         responses=shapes.answers(200, shapes.page_of(shapes.HOST)),
     )
     def get(self, request: Request) -> Response:
@@ -84,7 +84,7 @@ class Hosts(APIView):
 class OneHost(APIView):
     """One host."""
 
-    @extend_schema(operation_id="hosts_one", responses=shapes.answers(200, shapes.HOST))
+    @described(operation_id="hosts_one", responses=shapes.answers(200, shapes.HOST))
     def get(self, request: Request, pk: int) -> Response:
         """Show a host with its cards; one that was removed is there for operators and auditors alone."""
         seen = Host.objects.all() if access.sees_all(request.user) else Host.objects.exclude(state="removed")

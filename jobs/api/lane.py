@@ -1,36 +1,24 @@
 """A short way to the API: each call runs whole in one thread that keeps its connection to the database.
 
-Django's own way hops between threads at every middleware, and opens a thread and a connection for each request. What
-a call waits for (`wait`) is waited for before, without a thread.
+What a call waits for (`wait`) is waited for before, without a thread.
 """
 
 import asyncio
-import threading
-import time
 from collections.abc import Awaitable, Callable, MutableMapping
 from concurrent.futures import ThreadPoolExecutor
-from functools import cache
-from io import BytesIO
 from typing import Any
 
-from django.core.handlers.asgi import ASGIRequest
-from django.core.handlers.base import BaseHandler
-from django.db import connection
-from django.http.response import HttpResponseBase
-
-from cluster import lane, threads
+from cluster import lane, threads, whole
 from jobs.api import waiting
 
 PREFIX, UPLOADS = "/api/v1/", "/api/v1/uploads/"
 THREADS = 6
-RESTED_S = 5.0  # a connection that was not used for so long may be dead
 
 Message = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[Message]]
 Send = Callable[[Message], Awaitable[None]]
 
 _pool = ThreadPoolExecutor(THREADS, thread_name_prefix="api")
-_thread = threading.local()  # `used_at`: when its connection was last used
 
 
 def before(application: lane.Application) -> lane.Application:
@@ -54,7 +42,7 @@ async def _serve(scope: Message, receive: Receive, send: Send) -> None:
     try:
         if await _is_gone(scope, leaving):
             return
-        response = await threads.run_in(_pool, _answer, scope, body)
+        response = await threads.run_in(_pool, whole.answer, scope, body)
         sending = asyncio.create_task(lane.answer_with(response, send))
         await asyncio.wait({sending, leaving}, return_when=asyncio.FIRST_COMPLETED)
         sending.cancel()
@@ -78,21 +66,3 @@ async def _is_gone(scope: Message, leaving: "asyncio.Task[None]") -> bool:
         waited.cancel()
         await asyncio.gather(waited, return_exceptions=True)
     return leaving.done()
-
-
-@cache
-def _django() -> Callable[[Any], HttpResponseBase]:
-    """Return Django with all its middleware, to be called in one thread."""
-    handler = BaseHandler()
-    handler.load_middleware(is_async=False)
-    return handler.get_response
-
-
-def _answer(scope: Message, body: bytes) -> HttpResponseBase:
-    rested_s = time.monotonic() - getattr(_thread, "used_at", time.monotonic())
-    if rested_s > RESTED_S and connection.connection is not None and not connection.is_usable():
-        connection.close()
-    try:
-        return _django()(ASGIRequest(dict(scope), BytesIO(body)))
-    finally:
-        _thread.used_at = time.monotonic()

@@ -9,7 +9,6 @@ from django.http.response import HttpResponseBase
 from django.utils.formats import date_format
 from django.utils.timezone import localtime
 from django.utils.translation import gettext as _
-from drf_spectacular.utils import extend_schema
 from rest_framework.exceptions import APIException
 from rest_framework.request import Request
 from rest_framework.response import Response
@@ -17,7 +16,8 @@ from rest_framework.views import APIView
 
 from cluster import logs
 from cluster.models import Instance
-from jobs.api import asking, shapes
+from jobs.api import asking, queries, shapes
+from jobs.api.described import described
 from jobs.api.tasks import visible
 from jobs.config import Fault, Invalid
 from jobs.models import Task
@@ -52,8 +52,8 @@ class Part:
 class Log(APIView):
     """The log of one member."""
 
-    @extend_schema(
-        parameters=shapes.LOG_QUERY,
+    @described(
+        parameters=queries.LOG_QUERY,
         responses={
             (200, "text/plain"): {"type": "string", "format": "binary"},
             (206, "text/plain"): {"type": "string", "format": "binary"},
@@ -79,7 +79,7 @@ class Log(APIView):
 class Search(APIView):
     """Lines of a member's log that hold some words."""
 
-    @extend_schema(parameters=shapes.SEARCH_QUERY, responses=shapes.answers(200, shapes.LOG_FOUND, 410))
+    @described(parameters=queries.SEARCH_QUERY, responses=shapes.answers(200, shapes.LOG_FOUND, 410))
     def get(self, request: Request, pk: int) -> Response:
         """Find the lines from `offset` on; a search reads 64 MiB and finds 100 lines at most.
 

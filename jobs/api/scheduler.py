@@ -1,11 +1,11 @@
 """When the scheduler last looked, over HTTP."""
 
-from drf_spectacular.utils import extend_schema
 from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.views import APIView
 
 from jobs.api import shapes
+from jobs.api.described import described
 from jobs.engine import pulse
 
 FIGURE = {"type": "number"}
@@ -22,7 +22,7 @@ PULSE = shapes.record(
 class Scheduler(APIView):
     """The scheduler."""
 
-    @extend_schema(responses=shapes.answers(200, PULSE))
+    @described(responses=shapes.answers(200, PULSE))
     def get(self, request: Request) -> Response:
         """Say when a pass last ended, whether that is too long ago, and where to look then."""
         found = pulse.look()

@@ -24,7 +24,11 @@ ERRORS: dict[int, tuple[str, str, tuple[str, str, str]]] = {
         "You may look, but not do this, or your token does not reach so far.",
         ("", "permission_denied", "Only its owner, a lead of its business or an operator may do this."),
     ),
-    404: ("NotThere", "It is not there, or not yours to see.", ("", "not_found", "Not found.")),
+    404: (
+        "NotThere",
+        "It is not there, or not yours to see.",
+        ("", "not_found", "It is not there, or not yours to see."),
+    ),
     409: (
         "Conflict",
         "Its state, or an earlier request with this key, forbids it.",

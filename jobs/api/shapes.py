@@ -2,9 +2,6 @@
 
 from typing import Any
 
-from drf_spectacular.types import OpenApiTypes
-from drf_spectacular.utils import OpenApiParameter
-
 from cluster import host_states
 from cluster.card_metrics import METRICS
 from jobs.endings import ENDINGS
@@ -273,12 +270,38 @@ VIEW_BODY: Shape = {
 }
 _ROLE = words(["member", "lead"])
 PERSON = record(user=TEXT, role=_ROLE)
+MEMBER_BODY: Shape = {"type": "object", "properties": {"role": _ROLE}, "required": ["role"]}
+_SCOPE = words(["read", "submit", "manage"])
+_TOKEN: dict[str, Shape] = {
+    "id": NUMBER,
+    "name": TEXT,
+    "hint": TEXT,
+    "user": TEXT,
+    "scope": _SCOPE,
+    "business": maybe(TEXT),
+    "created_at": TIME,
+    "expires_at": maybe(TIME),
+    "last_used_at": maybe(TIME),
+}
+TOKEN = record(**_TOKEN)
+TOKEN_MADE = record(**_TOKEN, token=TEXT)
+TOKEN_BODY: Shape = {
+    "type": "object",
+    "properties": {
+        "name": {"type": "string", "maxLength": 64},
+        "scope": _SCOPE,
+        "days": {"type": "integer", "minimum": 1, "maximum": 3650},
+        "business": TEXT,
+        "Token": TEXT,
+    },
+    "required": ["name", "scope"],
+}
 ME = record(
     user=TEXT,
     operator={"type": "boolean"},
     auditor={"type": "boolean"},
     businesses=list_of(record(business_flag=TEXT, role=_ROLE)),
-    token=maybe(record(name=TEXT, scope=words(["read", "submit", "manage"]), expires_at=maybe(TIME))),
+    token=maybe(record(name=TEXT, scope=_SCOPE, expires_at=maybe(TIME))),
 )
 RESERVATION = record(
     id=NUMBER,
@@ -295,6 +318,25 @@ RESERVATION = record(
     time_zone=TEXT,
     note=TEXT,
 )
+RESERVATION_BODY: Shape = {
+    "type": "object",
+    "properties": {
+        "business": TEXT,
+        "gpu_type": TEXT,
+        "region": TEXT,
+        "cards": {"type": "integer", "minimum": 1},
+        "kind": words(["standing", "once", "weekly"]),
+        "starts_at": TIME,
+        "ends_at": TIME,
+        "weekday": {"type": "integer", "minimum": 0, "maximum": 6, "description": "0 is Monday."},
+        "from_time": {"type": "string", "example": "20:00"},
+        "to_time": {"type": "string", "example": "08:00"},
+        "time_zone": {"type": "string", "example": "Asia/Shanghai", "default": "UTC"},
+        "note": {"type": "string", "maxLength": 255},
+        "Token": TEXT,
+    },
+    "required": ["business", "gpu_type", "cards"],
+}
 _STATE = words([state.value for state in State])
 EVENT = record(
     id=NUMBER,
@@ -310,86 +352,7 @@ EVENT = record(
 )
 EVENTS = record(results=list_of(EVENT), last=NUMBER, over={"type": "boolean"})
 FREE_HISTORY = record(region=TEXT, gpu_type=TEXT, points=list_of(record(at=TIME, free=NUMBER)))
-
-
-def _query(name: str, says: str, kind: Any = OpenApiTypes.STR) -> OpenApiParameter:
-    return OpenApiParameter(name, kind, OpenApiParameter.QUERY, description=says)
-
-
-PAGE = [
-    _query("cursor", "Where the page begins: take it from `next`.", OpenApiTypes.INT),
-    _query("limit", "Rows of a page, 50 by default, 500 at most.", OpenApiTypes.INT),
-]
-HOST_FILTERS = [
-    _query("state", "States, behind commas: ready, cordoned, draining, quarantined, lost."),
-    _query("region", "Only hosts of this region."),
-    _query("gpu_type", "Only hosts with cards of this type."),
-]
-ONLY = _query("fields", "Fields that the rows are to have, behind commas; by default all.")
-OF_BUSINESS = _query("business", "Only those of this business_flag.")
-WAIT = _query(
-    "wait", "Seconds, 60 at most: wait so long for what comes, where nothing is there yet.", OpenApiTypes.INT
-)
-EVENTS_QUERY = [
-    _query("after", "Only events behind this one: take it from `last`.", OpenApiTypes.INT),
-    PAGE[1],
-    WAIT,
-    ONLY,
-]
-FILTERS = [
-    _query("q", "A part of the name in small or capital letters, or the whole number of a task."),
-    _query("state", "States, behind commas; also open, over, and waiting for several of them."),
-    _query("class", "Classes asked for, behind commas: high, elastic, auto."),
-    _query("business", "Names of businesses, behind commas."),
-    _query("user", "A user's name, or `me`."),
-    _query("gpu_type", "GPU types, behind commas: tasks that accept one of them."),
-    _query("region", "Regions, behind commas: tasks that ask for one of them."),
-    _query("reason", "Codes of reasons to wait, behind commas."),
-    _query("tag", "A tag."),
-    _query("submitted_from", "A day, a time, `today`, or `7d` or `12h` for so long ago."),
-    _query("submitted_to", "The same; a day counts whole."),
-    _query("ended_from", "The same, of the end."),
-    _query("sort", "newest, oldest, waiting_longest (tasks that wait), ended_last (tasks that are over)."),
-    _query("cursor", "Where the page begins: take it from `next`."),
-    PAGE[1],
-    ONLY,
-]
-UPLOAD_BUSINESS = OpenApiParameter(
-    "business",
-    OpenApiTypes.STR,
-    OpenApiParameter.QUERY,
-    required=True,
-    description="A business_flag of yours.",
-)
-ALTERNATIVES = _query("alternatives", "1: try as well what else would start.", OpenApiTypes.INT)
-ORIGIN = _query("origin", "The id of a task of yours whose secrets this copy keeps.", OpenApiTypes.INT)
-KEY = OpenApiParameter(
-    "Idempotency-Key",
-    OpenApiTypes.STR,
-    OpenApiParameter.HEADER,
-    description="For a day a request that is repeated with its key does nothing more and gets the same answer.",
-)
 LOG_FOUND = record(
     hits=list_of(record(offset=NUMBER, line=TEXT)),
     next=maybe(NUMBER),
 )
-SEARCH_QUERY = [
-    _query("q", "What to search for; letters of the Latin alphabet match in either case."),
-    _query("attempt", "Number of the attempt; by default the last.", OpenApiTypes.INT),
-    _query("rank", "Member of the attempt; by default 0.", OpenApiTypes.INT),
-    _query("offset", "The byte to begin with: take it from `next`.", OpenApiTypes.INT),
-]
-CARDS_QUERY = [
-    _query("attempt", "Number of the attempt; by default the last.", OpenApiTypes.INT),
-    _query("rank", "Only the cards of this member; by default of all.", OpenApiTypes.INT),
-    _query("from", "A time with its zone; by default when the attempt got its cards.", OpenApiTypes.DATETIME),
-    _query("to", "A time with its zone; by default the attempt's end, or now.", OpenApiTypes.DATETIME),
-]
-LOG_QUERY = [
-    _query("attempt", "Number of the attempt; by default the last.", OpenApiTypes.INT),
-    _query("rank", "Member of the attempt; by default 0.", OpenApiTypes.INT),
-    _query("offset", "The byte to begin with; by default 0.", OpenApiTypes.INT),
-    _query("limit", "At most so many bytes from there; by default all.", OpenApiTypes.INT),
-    _query("download", "1: as a file.", OpenApiTypes.INT),
-    WAIT,
-]

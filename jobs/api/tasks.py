@@ -6,14 +6,14 @@ from typing import Any, cast
 from django.contrib.auth.models import User
 from django.shortcuts import get_object_or_404
 from django.utils.translation import gettext as _
-from drf_spectacular.utils import extend_schema
 from rest_framework.exceptions import PermissionDenied
 from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.views import APIView
 
 from jobs import filter_words, pages, services
-from jobs.api import asking, rows, shapes, verdicts
+from jobs.api import asking, queries, rows, shapes, verdicts
+from jobs.api.described import described
 from jobs.api.once import once
 from jobs.config import Fault, Invalid
 from jobs.engine import ask
@@ -21,8 +21,6 @@ from jobs.models import Task
 from jobs.pages import Key
 from quotas import access
 from quotas.tokens import Scope
-
-PARAMETERS = (*filter_words.NAMES, "limit", "cursor", "fields")  # of the list
 
 
 def caller(request: Request) -> User:
@@ -45,14 +43,13 @@ class Tasks(APIView):
 
     scopes = {"POST": Scope.SUBMIT}
 
-    @extend_schema(
+    @described(
         operation_id="tasks_list",
-        parameters=shapes.FILTERS,
+        parameters=queries.FILTERS,
         responses=shapes.answers(200, shapes.page_of(shapes.TASK)),
     )
     def get(self, request: Request) -> Response:
         """List tasks, newest first unless `sort` says otherwise."""
-        asking.nothing_else(request, PARAMETERS)
         filters, faults = filter_words.read(request.query_params, caller(request))
         if faults:
             raise Invalid(faults)
@@ -64,8 +61,8 @@ class Tasks(APIView):
         }
         return Response(asking.picked(request, page, shapes.TASK))
 
-    @extend_schema(
-        parameters=[shapes.ORIGIN, shapes.KEY],
+    @described(
+        parameters=[queries.ORIGIN, queries.KEY],
         request=shapes.body(shapes.CONFIG),
         responses=shapes.answers(201, shapes.TASK, 409),
     )
@@ -94,8 +91,8 @@ class Preview(APIView):
 
     scopes = {"POST": Scope.READ}
 
-    @extend_schema(
-        parameters=[shapes.ALTERNATIVES],
+    @described(
+        parameters=[queries.ALTERNATIVES],
         request=shapes.body(shapes.CONFIG),
         responses=shapes.answers(200, verdicts.VERDICT),
     )
@@ -108,8 +105,8 @@ class Preview(APIView):
 class OneTask(APIView):
     """One task."""
 
-    @extend_schema(
-        operation_id="tasks_one", parameters=[shapes.ONLY], responses=shapes.answers(200, shapes.DETAIL)
+    @described(
+        operation_id="tasks_one", parameters=[queries.ONLY], responses=shapes.answers(200, shapes.DETAIL)
     )
     def get(self, request: Request, pk: int) -> Response:
         """Show a task with its config, reason and attempts."""
@@ -123,8 +120,8 @@ class Steer(APIView):
     scopes = {"POST": Scope.SUBMIT}
     verb = ""
 
-    @extend_schema(
-        parameters=[shapes.KEY],
+    @described(
+        parameters=[queries.KEY],
         request=shapes.body(shapes.TOKEN_ONLY),
         responses=shapes.answers(200, shapes.TASK, 409),
     )
@@ -144,8 +141,8 @@ class Retry(APIView):
 
     scopes = {"POST": Scope.SUBMIT}
 
-    @extend_schema(
-        parameters=[shapes.KEY],
+    @described(
+        parameters=[queries.KEY],
         request=shapes.body(shapes.TOKEN_ONLY),
         responses=shapes.answers(201, shapes.TASK, 409),
     )

@@ -6,14 +6,14 @@ from django.db import transaction
 from django.http import QueryDict
 from django.shortcuts import get_object_or_404
 from django.utils.translation import gettext as _
-from drf_spectacular.utils import extend_schema
 from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.views import APIView
 
 from jobs import document as documents
 from jobs import filter_words, kept_views, templates
-from jobs.api import asking, bodies, shapes
+from jobs.api import asking, bodies, queries, shapes
+from jobs.api.described import described
 from jobs.api.once import once
 from jobs.api.tasks import caller
 from jobs.config import Fault, Invalid
@@ -47,9 +47,9 @@ COLUMNS = ("id", "name", "description", "config", "user_id", "business__flag")
 class Templates(APIView):
     """Templates."""
 
-    @extend_schema(
+    @described(
         operation_id="templates_list",
-        parameters=[*shapes.PAGE, shapes.ONLY],
+        parameters=[*queries.PAGE, queries.ONLY],
         responses=shapes.answers(200, shapes.page_of(shapes.TEMPLATE)),
     )
     def get(self, request: Request) -> Response:
@@ -60,8 +60,8 @@ class Templates(APIView):
         page["results"] = _shown(request, page["results"])
         return Response(asking.picked(request, page, shapes.TEMPLATE))
 
-    @extend_schema(
-        parameters=[shapes.KEY],
+    @described(
+        parameters=[queries.KEY],
         request=shapes.body(shapes.TEMPLATE_BODY),
         responses=shapes.answers(201, shapes.TEMPLATE, 409),
     )
@@ -75,21 +75,19 @@ class Templates(APIView):
 class OneTemplate(APIView):
     """One template."""
 
-    @extend_schema(operation_id="templates_one", responses=shapes.answers(200, shapes.TEMPLATE))
+    @described(operation_id="templates_one", responses=shapes.answers(200, shapes.TEMPLATE))
     def get(self, request: Request, pk: int) -> Response:
         """Show a template."""
         return Response(_one(request, get_object_or_404(Template.objects.visible_to(caller(request)), pk=pk)))
 
-    @extend_schema(
-        request=shapes.body(shapes.TEMPLATE_BODY), responses=shapes.answers(200, shapes.TEMPLATE, 409)
-    )
+    @described(request=shapes.body(shapes.TEMPLATE_BODY), responses=shapes.answers(200, shapes.TEMPLATE, 409))
     def put(self, request: Request, pk: int) -> Response:
         """Put a document, a name and readers in place of a template's."""
         over = get_object_or_404(Template.objects.changeable_by(caller(request)), pk=pk)
         given = bodies.fields(request.data, FIELDS, required=("name", "config"))
         return Response(_one(request, _save(request, given, over)))
 
-    @extend_schema(responses=shapes.answers_without_body())
+    @described(responses=shapes.answers_without_body())
     def delete(self, request: Request, pk: int) -> Response:
         """Remove a template for good."""
         template = get_object_or_404(Template.objects.changeable_by(caller(request)), pk=pk)
@@ -163,9 +161,9 @@ VIEW_FIELDS = {"name": text(kept_views.LONGEST_NAME), "query": text(kept_views.L
 class Views(APIView):
     """Filters that the caller kept."""
 
-    @extend_schema(
+    @described(
         operation_id="views_list",
-        parameters=shapes.PAGE,
+        parameters=queries.PAGE,
         responses=shapes.answers(200, shapes.page_of(shapes.VIEW)),
     )
     def get(self, request: Request) -> Response:
@@ -173,8 +171,8 @@ class Views(APIView):
         rows = SavedView.objects.filter(user=caller(request)).values("id", "name", "query")
         return Response(asking.page(request, rows, newest_first=False))
 
-    @extend_schema(
-        parameters=[shapes.KEY],
+    @described(
+        parameters=[queries.KEY],
         request=shapes.body(shapes.VIEW_BODY),
         responses=shapes.answers(201, shapes.VIEW, 409),
     )
@@ -188,17 +186,15 @@ class Views(APIView):
         fault = kept_views.fault(caller(request), given["name"], query)
         if faults or fault:
             raise Invalid([*faults, *([fault] if fault else [])])
-        view, _made = SavedView.objects.update_or_create(
-            user=caller(request), name=given["name"], defaults={"query": query}
-        )
+        view = kept_views.keep(caller(request), given["name"], query)
         return Response({"id": view.pk, "name": view.name, "query": view.query}, status=201)
 
 
 class OneView(APIView):
     """One of them."""
 
-    @extend_schema(responses=shapes.answers_without_body())
+    @described(responses=shapes.answers_without_body())
     def delete(self, request: Request, pk: int) -> Response:
         """Remove a view of one's own."""
-        get_object_or_404(SavedView, pk=pk, user=caller(request)).delete()
+        kept_views.remove(caller(request), get_object_or_404(SavedView, pk=pk, user=caller(request)))
         return Response(status=204)

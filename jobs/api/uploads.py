@@ -6,7 +6,6 @@ from django.conf import settings
 from django.http import Http404
 from django.utils.translation import gettext as _
 from drf_spectacular.types import OpenApiTypes
-from drf_spectacular.utils import extend_schema
 from rest_framework.exceptions import APIException, Throttled
 from rest_framework.request import Request
 from rest_framework.response import Response
@@ -14,7 +13,8 @@ from rest_framework.views import APIView
 
 from cluster import bundles
 from jobs import uploads
-from jobs.api import asking, shapes
+from jobs.api import asking, queries, shapes
+from jobs.api.described import described
 from jobs.api.tasks import caller
 from jobs.api.upload_door import BUSY
 from jobs.config import Fault, Invalid
@@ -47,9 +47,9 @@ class Uploads(APIView):
 
     scopes = {"PUT": Scope.SUBMIT}
 
-    @extend_schema(
+    @described(
         operation_id="upload_read",
-        parameters=[shapes.UPLOAD_BUSINESS],
+        parameters=[queries.UPLOAD_BUSINESS],
         responses=shapes.answers(200, shapes.UPLOAD),
     )
     def get(self, request: Request, digest: str) -> Response:
@@ -59,9 +59,9 @@ class Uploads(APIView):
             raise Http404
         return Response({"upload": str(found), "size": found.size})
 
-    @extend_schema(
+    @described(
         operation_id="upload_send",
-        parameters=[shapes.UPLOAD_BUSINESS],
+        parameters=[queries.UPLOAD_BUSINESS],
         request={"application/gzip": OpenApiTypes.BINARY},
         responses=shapes.answers(201, shapes.UPLOAD, 413, 507) | {(200, "application/json"): shapes.UPLOAD},
     )
@@ -125,7 +125,7 @@ def _hexadecimal(name: str) -> str:
 class Models(APIView):
     """Code that the caller's businesses know."""
 
-    @extend_schema(parameters=shapes.PAGE, responses=shapes.answers(200, shapes.page_of(shapes.MODEL)))
+    @described(parameters=queries.PAGE, responses=shapes.answers(200, shapes.page_of(shapes.MODEL)))
     def get(self, request: Request) -> Response:
         """List what model_id may name, newest first."""
         rows = Code.objects.filter(business__in=access.businesses_seen_by(request.user))
@@ -137,7 +137,7 @@ class Models(APIView):
 class Datasets(APIView):
     """Datasets that the caller's businesses know."""
 
-    @extend_schema(parameters=shapes.PAGE, responses=shapes.answers(200, shapes.page_of(shapes.DATASET)))
+    @described(parameters=queries.PAGE, responses=shapes.answers(200, shapes.page_of(shapes.DATASET)))
     def get(self, request: Request) -> Response:
         """List what dataset_id may name, newest first."""
         rows = Dataset.objects.filter(business__in=access.businesses_seen_by(request.user))

@@ -10,12 +10,16 @@ from jobs.api import (
     businesses,
     cards,
     events,
+    files,
     hosts,
     inventory,
     logs,
+    members,
+    reservations,
     scheduler,
     tasks,
     templates,
+    tokens,
     uploads,
 )
 from jobs.api.errors import NotFound
@@ -23,6 +27,7 @@ from jobs.services import STEERING
 
 urlpatterns = [
     path("tasks/", tasks.Tasks.as_view(), name="api-tasks"),
+    path("tasks/csv/", files.TaskFile.as_view(), name="api-tasks-csv"),
     path("tasks/preview/", tasks.Preview.as_view(), name="api-preview"),
     path("tasks/bulk/", bulk.Submit.as_view(), name="api-bulk-submit"),
     *(
@@ -55,8 +60,13 @@ urlpatterns = [
     path("me/", businesses.Me.as_view(), name="api-me"),
     path("quotas/", businesses.Quotas.as_view(), name="api-quotas"),
     path("businesses/", businesses.Businesses.as_view(), name="api-businesses"),
-    path("businesses/<int:pk>/members/", businesses.Members.as_view(), name="api-members"),
-    path("reservations/", businesses.Reservations.as_view(), name="api-reservations"),
+    path("businesses/<int:pk>/members/", members.Members.as_view(), name="api-members"),
+    path("businesses/<int:pk>/members/<str:user>/", members.OneMember.as_view(), name="api-member"),
+    path("businesses/<int:pk>/usage/csv/", files.UsageFile.as_view(), name="api-usage-csv"),
+    path("reservations/", reservations.Reservations.as_view(), name="api-reservations"),
+    path("reservations/<int:pk>/", reservations.OneReservation.as_view(), name="api-reservation"),
+    path("tokens/", tokens.Tokens.as_view(), name="api-tokens"),
+    path("tokens/<int:pk>/", tokens.OneToken.as_view(), name="api-token"),
     path("templates/", templates.Templates.as_view(), name="api-templates"),
     path("templates/<int:pk>/", templates.OneTemplate.as_view(), name="api-template"),
     path("views/", templates.Views.as_view(), name="api-views"),

@@ -16,12 +16,17 @@ from django.http import QueryDict
 
 from cluster import hub, logs, threads
 from cluster.models import Instance
+from jobs.api import queries
 from jobs.api.asking import BUSY, LONGEST_WAIT_S
 from jobs.api.authentication import user_of
 from jobs.models import Task, TaskEvent
 
 PATH = re.compile(r"/api/v1/tasks/(\d{1,18})/(events|log)/", re.ASCII)
 MOST_OF_ONE, MOST_OF_ALL = 200, 4000  # who wait in one process
+KNOWN = {
+    "events": {each.name for each in queries.EVENTS_QUERY},
+    "log": {each.name for each in queries.LOG_QUERY},
+}
 LOOK_S = 5.0  # a look at least so often: news may be lost
 CALM_S = 0.1  # more of a log comes in this time
 Message = MutableMapping[str, Any]
@@ -60,7 +65,8 @@ def pause(scope: Message) -> Coroutine[Any, Any, None] | None:
     query = QueryDict(scope["query_string"])
     seconds = _number(query, "wait")
     numbers = {name: _number(query, name) for name in ("after", "offset", "attempt", "rank")}
-    if not seconds or seconds > LONGEST_WAIT_S or None in numbers.values():
+    strange = set(query) - KNOWN[found[2]]
+    if not seconds or seconds > LONGEST_WAIT_S or None in numbers.values() or strange:
         return None
     known = {name: number or 0 for name, number in numbers.items()}
     kind = found[2]

@@ -14,8 +14,8 @@ from django.utils.translation import gettext_lazy as _
 from django.views.decorators.http import require_safe
 
 from cluster import threads
+from jobs import csv_lines
 from jobs.filters import number
-from jobs.portal import csv_lines
 from jobs.portal.deed_words import said
 from jobs.portal.doors import PortalRequest, oversee, page
 from quotas import audit as entries

@@ -7,8 +7,6 @@ from typing import Any
 from django import forms
 from django.contrib import messages
 from django.contrib.auth.models import User
-from django.db import transaction
-from django.db.models import Q
 from django.shortcuts import get_object_or_404
 from django.utils import timezone
 from django.utils.functional import Promise
@@ -17,13 +15,12 @@ from django.utils.translation import gettext_lazy, ngettext
 
 from jobs.portal.doors import PortalRequest
 from jobs.values import bad_character
-from quotas import access, audit
+from quotas import access, issuing
 from quotas.models import ApiToken, Business
-from quotas.tokens import Scope, digest
+from quotas.tokens import Scope
 
 DAYS = (30, 90, 365)
 FOR_EVER = "never"
-MOST = 50  # tokens of one user
 SCOPES: dict[str, Promise] = {
     Scope.READ: gettext_lazy("read: look at tasks, logs, hosts and quotas"),
     Scope.SUBMIT: gettext_lazy("submit: also submit, upload and steer tasks"),
@@ -104,8 +101,8 @@ class TokenForm(forms.Form):
 
     def clean(self) -> dict[str, Any]:
         """Refuse one too many."""
-        if ApiToken.objects.filter(user=self._user).count() >= MOST:
-            raise forms.ValidationError(_("You have %d tokens: revoke one first.") % MOST)
+        if not issuing.has_room(self._user):
+            raise forms.ValidationError(_("You have %d tokens: revoke one first.") % issuing.MOST)
         return self.cleaned_data
 
 
@@ -113,27 +110,17 @@ def make(user: User, form: TokenForm) -> Made:
     """Make the token that a valid form describes."""
     said = form.cleaned_data
     days = said["days"]
-    with transaction.atomic():
-        secret = ApiToken.objects.issue(
-            user,
-            said["name"],
-            scope=said["scope"],
-            expires_at=None if days == FOR_EVER else timezone.now() + timedelta(days=int(days)),
-            business_id=said["business"].pk if said["business"] else None,
-        )
-        token = ApiToken.objects.get(digest=digest(secret))
-        flag = said["business"].flag if said["business"] else ""
-        audit.note("token.made", by=user, on=token, scope=token.scope, days=days, business=flag)
+    until = None if days == FOR_EVER else timezone.now() + timedelta(days=int(days))
+    _token, secret = issuing.issue(
+        user, said["name"], scope=said["scope"], expires_at=until, business=said["business"]
+    )
     return Made(name=said["name"], secret=secret)
 
 
 def revoke(request: PortalRequest, pk: int) -> None:
     """End a token at once; one that the user may not deal with is not there for him."""
-    his_to_deal_with = Q(user=request.user) | Q(business__in=access.businesses_led_by(request.user))
-    token = get_object_or_404(ApiToken.objects.filter(his_to_deal_with), pk=pk)
-    with transaction.atomic():
-        audit.note("token.revoked", by=request.user, on=token, user=token.user.get_username())
-        token.delete()
+    token = get_object_or_404(issuing.revocable_by(request.user), pk=pk)
+    issuing.revoke(token, request.user)
     messages.success(request, _("The token “%(name)s” is revoked.") % {"name": token.name})
 
 

@@ -57,7 +57,7 @@ def save(request: PortalRequest) -> HttpResponse:
     if fault := kept_views.fault(request.user, name, query):
         messages.error(request, fault.message)
     else:
-        SavedView.objects.update_or_create(user=request.user, name=name, defaults={"query": query})
+        kept_views.keep(request.user, name, query)
         messages.success(request, _t("The view “%(name)s” is saved.") % {"name": name})
     return redirect(f"{reverse('tasks')}?{query}")
 
@@ -67,6 +67,6 @@ def save(request: PortalRequest) -> HttpResponse:
 def remove(request: PortalRequest, pk: int) -> HttpResponse:
     """Remove a view of one's own; the filters stay as they are."""
     view = get_object_or_404(SavedView, pk=pk, user=request.user)
-    view.delete()
+    kept_views.remove(request.user, view)
     messages.success(request, _t("The view “%(name)s” is removed.") % {"name": view.name})
     return redirect(f"{reverse('tasks')}?{view.query}")

@@ -16,7 +16,7 @@ from cluster.models import HostEvent
 from jobs.engine import what_ifs
 from jobs.models import Policy, SavedView, Template
 from jobs.simulation.what_if import Change
-from quotas.models import ApiToken, PlatformRole
+from quotas.models import ApiToken, PlatformRole, Reservation
 from tests.portal.conftest import run
 from tests.world import World
 
@@ -60,16 +60,21 @@ class House:
         owner = User.objects.get(username="owner")
         ads = world.business("ads")
         asked = what_ifs.ask(User.objects.get(username="operator"), 1, Change(policy={"min_run_s": 60}))
+        token = ApiToken.objects.create(user=owner, name="ci", digest="1", business=ads)
+        view = SavedView.objects.create(user=owner, name="v", query="state=open")
         self.numbers: dict[str, int] = {
             "cluster/what-if": asked.pk,
             "tasks": self.task.pk,
-            "tasks/views": SavedView.objects.create(user=owner, name="v", query="state=open").pk,
+            "tasks/views": view.pk,
+            "views": view.pk,
             "templates": Template.objects.create(name="t", business=ads, user=owner, config={}).pk,
-            "account/tokens": ApiToken.objects.create(user=owner, name="ci", digest="1", business=ads).pk,
+            "account/tokens": token.pk,
+            "tokens": token.pk,
+            "reservations": Reservation.objects.create(business=ads, gpu_type=world.gpu_type(), cards=2).pk,
             "hosts": host.pk,
             "businesses": ads.pk,
         }
-        self.more: dict[str, str] = {"verb": "hold", "digest": "sha256:" + "0" * 64}
+        self.more: dict[str, str] = {"user": "member", "verb": "hold", "digest": "sha256:" + "0" * 64}
         self.clients = {role: _client(role) for role in ROLES}
 
     def path(self, route: str) -> str:

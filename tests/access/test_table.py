@@ -6,12 +6,14 @@ import pytest
 from django.apps import apps
 from django.core import serializers
 
+from jobs.portal import urls as portal
 from tests.access.people import IN, METHODS, NO_METHOD, ROLES, House, routes
 from tests.access.table import TABLE
 from tests.world import World
 
 ADMIN = "admin/"
-OWN = ("account/", "login/", "logout/", "api/v1/views/", "tasks/views/", "i18n/")  # what is an auditor's own
+# What is an auditor's own.
+OWN = ("account/", "login/", "logout/", "api/v1/tokens/", "api/v1/views/", "tasks/views/", "i18n/")
 # How he comes in, and what is written of it.
 NOT_WATCHED = {"ownedsession", "session", "auditentry", "logintries"}
 
@@ -44,6 +46,21 @@ def test_methods_that_are_not_in_the_table_do_nothing_more_than_a_look(world: Wo
             found = house.ask("operator", method, house.path(route))
             if found not in {NO_METHOD, row.get("get", NO_METHOD)[-1]}:
                 wrong.append(f"{method.upper()} {route}: {found}")
+    assert wrong == []
+
+
+def test_a_page_of_the_portal_knows_no_method_but_those_of_the_table(world: World) -> None:
+    house = House(world)
+    pages = {str(pattern.pattern) for pattern in portal.urlpatterns} - {"login/", "logout/"}
+    wrong = []
+    for route in sorted(pages):
+        row = TABLE[route]
+        if "h" in row.get("get", "")[-1:]:  # it does not exist where no provider is set
+            continue
+        for method in METHODS[1:]:
+            if method not in row and (found := house.ask("operator", method, house.path(route))) != NO_METHOD:
+                wrong.append(f"{method.upper()} {route}: {found}")
+    assert len(pages) > 30
     assert wrong == []
 
 

@@ -4,6 +4,7 @@ from unittest.mock import patch
 
 import pytest
 from django.utils import translation
+from pytest_django import Settings
 from rest_framework.exceptions import Throttled
 
 from jobs.models import Task
@@ -125,3 +126,25 @@ def test_a_query_out_of_range_names_its_parameter(ann: Caller, query: dict[str, 
     response = ann.get("tasks/", **query)
     assert response.status_code == 400
     assert list(errors(response)) == list(query)
+
+
+@pytest.mark.parametrize("path", ["tasks/", "nowhere/"])
+def test_a_name_that_is_not_ours_is_refused_in_the_one_form(
+    path: str, ann: Caller, settings: Settings
+) -> None:
+    settings.ALLOWED_HOSTS = ["taiji.example.org"]
+    headers = {"Authorization": f"Token {ann.token}", "Host": "evil.example.org"}
+    answer = ann.client.get(f"/api/v1/{path}", headers=headers)
+    assert (answer.status_code, errors(answer)) == (400, {"Host": "host"})
+    assert "evil.example.org" in answer.json()["errors"][0]["message"]
+    strange = ann.client.get(f"/api/v1/{path}", headers=headers | {"Host": "<script>"})
+    assert "script" not in strange.content.decode()
+    page = ann.client.get("/login/", headers={"Host": "evil.example.org"})
+    assert (page.status_code, page["Content-Type"].partition(";")[0]) == (400, "text/html")
+
+
+def test_an_address_beside_the_api_is_told_where_it_begins(ann: Caller) -> None:
+    answer = ann.client.get("/api/v2/tasks/")
+    assert (answer.status_code, errors(answer)) == (404, {"": "not_found"})
+    assert "/api/v1/" in answer.json()["errors"][0]["message"]
+    assert ann.client.get("/nowhere/")["Content-Type"].startswith("text/html")

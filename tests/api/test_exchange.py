@@ -1,14 +1,17 @@
 """Quotas, businesses and members as CSV: out, and in again after a look at what would change."""
 
 import re
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 from django.core.files.uploadedfile import SimpleUploadedFile
+from django.db import connection
 from django.test import Client
+from django.test.utils import CaptureQueriesContext
 
 from quotas.audit import AuditEntry
-from quotas.models import Business, Member, Quota
+from quotas.models import Business, DefaultGpuType, Member, Quota
 from tests.api.test_kept_admin import address, root, text
 from tests.world import World
 
@@ -139,8 +142,99 @@ def test_a_table_whose_business_went_after_the_look_says_that_nothing_was_read_i
     rows = lines("business,gpu_type,region,cards", "ads,P40,,8", "speech,P40,,4")
     offered = offer(root, Quota, rows)
     Business.objects.get(flag="speech").delete()
-    assert "Nothing was read in" in text(root.get(confirm(root, Quota, offered).url))
+    said = text(confirm(root, Quota, offered))
+    assert "Nothing was read in" in said
+    assert "Row 2: there is no business called speech" in said
     assert Quota.objects.get().cards == 16
+
+
+QUOTAS = "business,gpu_type,region,cards"
+
+
+def change(world: World) -> None:
+    Quota.objects.filter(business__flag="ads").update(cards=12)
+
+
+def agree(world: World) -> None:
+    Quota.objects.filter(business__flag="ads").update(cards=8)
+
+
+def delete(world: World) -> None:
+    Quota.objects.filter(business__flag="ads").delete()
+
+
+def add(world: World) -> None:
+    world.business("nlp", P40=5)
+
+
+@pytest.mark.parametrize(
+    ("meanwhile", "said"),
+    [
+        (change, "Row 1: cards was 16 when you looked and is 12 now"),
+        (agree, "Row 1: cards was 16 when you looked and is 8 now"),
+        (delete, "Row 1: it was deleted since you looked"),
+        (add, "Row 3: it was added since you looked"),
+    ],
+)
+def test_a_table_undoes_nothing_that_was_changed_since_it_was_looked_at(
+    world: World, root: Client, meanwhile: Callable[[World], None], said: str
+) -> None:
+    world.business("speech", P40=4)
+    world.business("nlp")
+    offered = offer(root, Quota, lines(QUOTAS, "ads,P40,,8", "speech,P40,,4", "nlp,P40,,2"))
+    meanwhile(world)
+    held = list(Quota.objects.values())
+    answer = confirm(root, Quota, offered)
+    assert answer.status_code == 409
+    assert said in text(answer)
+    assert text(answer).count("import-error-li") == 1, "no other row was changed"
+    assert list(Quota.objects.values()) == held
+
+
+def test_a_row_that_the_table_leaves_as_it_was_is_not_turned_back_either(world: World, root: Client) -> None:
+    offered = offer(root, Quota, lines(QUOTAS, "ads,P40,,16"))
+    assert "Skipped" in preview(offered)
+    change(world)
+    assert "is 12 now" in text(confirm(root, Quota, offered))
+    assert Quota.objects.get().cards == 12
+
+
+def test_what_the_table_does_not_name_may_be_changed_meanwhile(world: World, root: Client) -> None:
+    offered = offer(root, Quota, lines(QUOTAS, "ads,P40,,8"))
+    Quota.objects.update(elastic_cards=3)
+    confirm(root, Quota, offered)
+    assert Quota.objects.values_list("cards", "elastic_cards").get() == (8, 3)
+
+
+def test_types_of_a_business_that_were_changed_since_the_look_are_kept(world: World, root: Client) -> None:
+    world.gpu_type("M40")
+    offered = offer(root, Business, lines("flag,default_gpu_types", "ads,M40"))
+    DefaultGpuType.objects.all().delete()
+    said = text(confirm(root, Business, offered))
+    assert "default_gpu_types was P40 when you looked and is – now" in said
+    assert not DefaultGpuType.objects.exists()
+
+
+def test_an_answer_to_another_question_is_not_taken(world: World, root: Client) -> None:
+    offered = offer(root, Quota, lines(QUOTAS, "ads,P40,,8"))
+    fields = {one.name: one.value() for one in offered.context["confirm_form"]}
+    answer = root.post(address(Quota, "process_import"), {**fields, "seen": fields["seen"] + "x"})
+    assert "Choose the table again" in text(answer)
+    assert Quota.objects.get().cards == 16
+
+
+def test_a_row_named_twice_by_two_names_of_a_type_is_refused(world: World, root: Client) -> None:
+    offered = offer(root, Quota, lines(QUOTAS, "ads,P40,,8", "ads,p40,,9"))
+    assert "Row 2: it stands in row 1 already" in text(offered)
+
+
+def test_a_table_of_any_length_is_looked_at_in_the_same_number_of_queries(world: World, root: Client) -> None:
+    flags = [f"b{number}" for number in range(200)]
+    Business.objects.bulk_create(Business(flag=flag) for flag in flags)
+    table = lines(QUOTAS, *(f"{flag},P40,,{number}" for number, flag in enumerate(flags)))
+    with CaptureQueriesContext(connection) as asked:
+        assert preview(offer(root, Quota, table)).count("<ins>b") == 200
+    assert len([one for one in asked if "SAVEPOINT" not in one["sql"]]) < 30
 
 
 def test_a_table_without_a_reason_is_not_looked_at(root: Client) -> None:

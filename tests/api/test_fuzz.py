@@ -42,8 +42,6 @@ DOCUMENTS = st.fixed_dictionaries(
 fuzz = settings(
     max_examples=150,
     deadline=None,
-    database=None,
-    derandomize=True,
     phases=[Phase.generate],
     suppress_health_check=list(HealthCheck),
 )

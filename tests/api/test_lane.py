@@ -11,7 +11,7 @@ from asgiref.testing import ApplicationCommunicator
 from django.db import connection
 from django.test import Client
 
-from cluster import logs, threads
+from cluster import logs, threads, whole
 from jobs.api import lane
 from jobs.models import Task
 from taiji_site.asgi import application
@@ -102,7 +102,7 @@ def test_a_thread_keeps_its_connection_and_makes_a_dead_one_anew(
         first = held()
         assert ask("me/", token=ann.token)[0] == 200
         assert held() == first
-        monkeypatch.setattr(lane, "RESTED_S", -1.0)
+        monkeypatch.setattr(whole, "RESTED_S", -1.0)
         if connection.vendor == "postgresql":  # a file does not go away
             pool.submit(lambda: connection.connection.close()).result()  # as a server that was restarted does
         assert ask("me/", token=ann.token)[0] == 200

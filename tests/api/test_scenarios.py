@@ -153,7 +153,7 @@ def together(number: int, deed: Callable[[int], Any]) -> list[Any]:
 
     def doing(place: int) -> Any:
         try:
-            ready.wait(10)
+            ready.wait(60)
             return deed(place)
         finally:
             connection.close()
@@ -220,7 +220,7 @@ def test_a_busy_database_refuses_nobody(ann: Caller, world: World) -> None:
     finally:
         over.set()
         for each in others:
-            each.join(20)
+            each.join(60)
     assert answers == {201: 80}
     assert Task.objects.count() == 81
     assert max(took) < 20

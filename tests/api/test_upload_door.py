@@ -174,7 +174,7 @@ def test_one_that_stops_sending_gives_its_place_back(ann: Caller, monkeypatch: p
     async def story() -> None:
         call: Any = ApplicationCommunicator(application, sender.scope)  # type: ignore[no-untyped-call]  # asgiref's
         call.input_queue.put_nowait({"type": "http.request", "body": ARCHIVE[:5], "more_body": True})
-        await call.wait(5)
+        await call.wait(60)
 
     async_to_sync(story)()
     assert not Upload.objects.exists()
@@ -214,7 +214,7 @@ def test_parallel_uploads_together_stay_within_the_quota(
     monkeypatch.setattr(uploads, "MIB", fitting * most)
     settings.UPLOADS_MIB = settings.UPLOAD_MIB = 1
     business, user = Business.objects.get(flag="ads"), ann.user
-    together = Barrier(len(archives), timeout=20)
+    together = Barrier(len(archives), timeout=60)
     real = bundle.inspect
 
     def inspected(*arguments: Any) -> Any:

@@ -22,6 +22,7 @@ from taiji_site.asgi import application
 from tests.api.conftest import Caller, run
 from tests.world import World
 
+SOON_S = 15.0  # less than the 20 that are asked for
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("valkey")]
 
 
@@ -74,7 +75,7 @@ def tell(story: Callable[[], Awaitable[Any]]) -> Any:
 
     async def running() -> Any:
         async with hub.listen("tasks") as listener:
-            await listener.changed(5)  # the subscription is there
+            await listener.changed(60)  # the subscription is there
             return await story()
 
     return async_to_sync(running)()
@@ -100,27 +101,27 @@ def test_an_event_that_comes_meanwhile_is_told_at_once(ann: Caller, world: World
 
     answer: Answer = tell(story)
     assert [event["code"] for event in answer.json()["results"]] == ["hold"]
-    assert 0.4 < answer.took_s < 5
+    assert 0.4 < answer.took_s < SOON_S
 
 
 def test_what_is_there_already_is_waited_for_by_nobody(ann: Caller, world: World) -> None:
     task = world.task()
     hold(task)
     answer: Answer = tell(lambda: ask(ann, f"tasks/{task.pk}/events/", "wait=20"))
-    assert (len(answer.json()["results"]), answer.took_s < 5) == (1, True)
+    assert (len(answer.json()["results"]), answer.took_s < SOON_S) == (1, True)
 
 
 def test_nothing_comes_and_the_time_is_over(ann: Caller, world: World) -> None:
     pk = world.task().pk
     answer: Answer = tell(lambda: ask(ann, f"tasks/{pk}/events/", "wait=1"))
     assert (answer.status, answer.json()["results"]) == (200, [])
-    assert 0.9 < answer.took_s < 5
+    assert 0.9 < answer.took_s < SOON_S
 
 
 def test_a_task_that_is_over_has_no_more_to_wait_for(ann: Caller, world: World) -> None:
     task = world.task(state="failed")
     answer: Answer = tell(lambda: ask(ann, f"tasks/{task.pk}/events/", "wait=20"))
-    assert (answer.json()["over"], answer.took_s < 5) == (True, True)
+    assert (answer.json()["over"], answer.took_s < SOON_S) == (True, True)
 
 
 def test_bytes_that_come_meanwhile_are_sent(ann: Caller, world: World) -> None:
@@ -139,7 +140,7 @@ def test_bytes_that_come_meanwhile_are_sent(ann: Caller, world: World) -> None:
         return answer
 
     answer: Answer = tell(story)
-    assert (answer.body, answer.headers[b"x-log-end"], 0.4 < answer.took_s < 5) == (b"two\n", b"8", True)
+    assert (answer.body, answer.headers[b"x-log-end"], 0.4 < answer.took_s < SOON_S) == (b"two\n", b"8", True)
 
 
 def test_the_log_of_an_attempt_that_ended_is_not_waited_for(ann: Caller, world: World) -> None:
@@ -147,7 +148,7 @@ def test_the_log_of_an_attempt_that_ended_is_not_waited_for(ann: Caller, world: 
     member = run(task, "h1", 0)
     Attempt.objects.filter(pk=member.gang).update(ended_at=task.submitted_at)
     answer: Answer = tell(lambda: ask(ann, f"tasks/{task.pk}/log/", "wait=20"))
-    assert (answer.status, answer.body, answer.took_s < 5) == (200, b"", True)
+    assert (answer.status, answer.body, answer.took_s < SOON_S) == (200, b"", True)
 
 
 def test_many_wait_without_a_thread_of_their_own(ann: Caller, world: World) -> None:
@@ -171,7 +172,7 @@ def test_many_wait_without_a_thread_of_their_own(ann: Caller, world: World) -> N
 def test_who_hangs_up_is_waited_for_no_longer(ann: Caller, world: World) -> None:
     pk = world.task().pk
     answer: Answer = tell(lambda: ask(ann, f"tasks/{pk}/events/", "wait=60", leave_after_s=0.5))
-    assert (answer.status, answer.took_s < 5, waiting._held.total()) == (0, True, 0)
+    assert (answer.status, answer.took_s < SOON_S, waiting._held.total()) == (0, True, 0)
 
 
 def test_one_of_too_many_is_told_to_come_back(
@@ -188,7 +189,7 @@ def test_nobody_learns_by_waiting_that_there_is_a_task(ann: Caller, outsider: Ca
     path = f"tasks/{task.pk}/events/"
     for caller, status in ((outsider, 404), (None, 401)):
         answer: Answer = tell(partial(ask, caller, path, "wait=20"))
-        assert (answer.status, answer.took_s < 5) == (status, True)
+        assert (answer.status, answer.took_s < SOON_S) == (status, True)
 
 
 def test_who_may_see_it_no_longer_is_let_go(ann: Caller, world: World) -> None:
@@ -209,7 +210,7 @@ def test_who_may_see_it_no_longer_is_let_go(ann: Caller, world: World) -> None:
 def test_a_wait_that_is_none_is_refused(ann: Caller, world: World, query: str) -> None:
     pk = world.task().pk
     answer: Answer = tell(lambda: ask(ann, f"tasks/{pk}/events/", query))
-    assert (answer.status, answer.took_s < 5) == (400, True)
+    assert (answer.status, answer.took_s < SOON_S) == (400, True)
 
 
 def test_without_news_a_look_is_taken_now_and_then(
@@ -226,7 +227,7 @@ def test_without_news_a_look_is_taken_now_and_then(
         return answer
 
     answer: Answer = tell(story)
-    assert (answer.json()["over"], answer.took_s < 5) == (True, True)
+    assert (answer.json()["over"], answer.took_s < SOON_S) == (True, True)
 
 
 def test_a_session_waits_as_a_token_does(ann: Caller, world: World) -> None:

@@ -13,7 +13,7 @@ from django.core.signals import request_finished, request_started
 from django.core.wsgi import get_wsgi_application
 from django.db import close_old_connections
 from django.utils import timezone
-from hypothesis import HealthCheck, Phase, given, seed, settings
+from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 from hypothesis.errors import Unsatisfiable
 from schemathesis.checks import not_a_server_error
@@ -129,13 +129,10 @@ def test_every_call_answers_as_described(role: str, full: World) -> None:
 
 
 def try_all(strategy: st.SearchStrategy[Any], check: Callable[[Any], None]) -> None:
-    """Run the check on some cases, the same each time."""
+    """Run the check on some cases."""
 
-    @seed(7)
     @settings(
         max_examples=EXAMPLES,
-        deadline=None,
-        database=None,
         phases=[Phase.generate],
         suppress_health_check=list(HealthCheck),
     )

@@ -8,6 +8,7 @@ from django.db import DatabaseError, connection, transaction
 from quotas import audit, origin
 from quotas.audit import AuditEntry
 from quotas.origin import Origin
+from tests import emptying
 from tests.world import World
 
 
@@ -63,7 +64,7 @@ def test_an_entry_is_not_written_over_by_one_of_its_number(world: World) -> None
 
 @pytest.mark.django_db(transaction=True)
 def test_the_guard_is_there_again_after_it_was_lifted() -> None:
-    audit.unprotect()
+    emptying.lift_guard()
     audit.protect()
     audit.note("login", by=None, name="ann")
     with pytest.raises(DatabaseError, match="append-only"):

@@ -18,11 +18,6 @@ from tests.world import World
 PASSWORD = "correct-horse-battery"
 
 
-@pytest.fixture(autouse=True)
-def _quick_hashes(settings: Any) -> None:
-    settings.PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]
-
-
 @pytest.fixture
 def ann(world: World) -> User:
     user = world.user("ann", "ads")
