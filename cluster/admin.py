@@ -13,7 +13,7 @@ from django.utils.html import format_html_join
 from django.utils.translation import gettext, ngettext
 from django.utils.translation import gettext_lazy as _
 
-from cluster import card_faults, fencing, hints, host_events, host_moves
+from cluster import card_faults, clock, fencing, hints, host_events, host_moves
 from cluster.host_states import MOVES, VERBS, State
 from cluster.kept_admin import KeepsHistory, RefusesInUse, ShortPaginator
 from cluster.models import Card, GpuType, Host, HostEvent, Region
@@ -68,6 +68,7 @@ class GpuTypeForm(forms.ModelForm):
         if not isinstance(aliases, list) or not all(isinstance(alias, str) and alias for alias in aliases):
             self.add_error("aliases", gettext('Write a list of names, such as ["P40", "Tesla P40"].'))
             return cleaned
+        cleaned["aliases"] = aliases  # a null is no list
         taken = GpuType.objects.exclude(pk=self.instance.pk).by_name()
         for field, name in [("name", cleaned.get("name", "")), *(("aliases", alias) for alias in aliases)]:
             if "," in name or "，" in name:
@@ -210,7 +211,7 @@ class HostAdmin(admin.ModelAdmin):
     @admin.display(description=_("to look at"))
     def to_look_at(self, host: Host) -> str:
         """Return what operators should look at."""
-        return "; ".join(host_events.warnings(host_events.Facts.of(host), timezone.now()))
+        return "; ".join(host_events.warnings(host_events.Facts.of(host), clock.now()))
 
     @admin.display(description=_("what happened"))
     def happened(self, host: Host) -> str:
@@ -266,7 +267,7 @@ class HostAdmin(admin.ModelAdmin):
 
         Not of one whose agent is alive: two would speak for one host, each with tasks of its own.
         """
-        now = timezone.now()
+        now = clock.now()
         chosen = [host for host in hosts if not fencing.is_heard(host.last_seen_at, now)]
         if heard := [host.name for host in hosts if host not in chosen]:
             self.message_user(request, _still_heard(heard), messages.ERROR)

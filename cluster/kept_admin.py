@@ -73,7 +73,7 @@ class ReasonForm(forms.ModelForm):
         cleaned = super().clean() or self.cleaned_data
         reason = (cleaned.get("reason") or "").strip()
         changes = set(self.changed_data) - ASKED
-        if changes and cleaned.get("seen") and "seen" in self.changed_data:
+        if changes and self.instance.pk and cleaned.get("seen") and "seen" in self.changed_data:
             text = gettext("%s was changed by somebody else just now: look again.") % self.instance
             self.add_error(None, text)
         if not reason and changes:

@@ -11,6 +11,7 @@ from django.utils.safestring import SafeString
 from django.utils.translation import gettext_lazy as _
 
 from cluster import hints
+from cluster.careful_admin import CarefulFields
 from cluster.kept_admin import AsksWhyDeleted, KeepsHistory, ReasonForm, RefusesInUse
 from quotas import identity_admin  # noqa: F401  # registers people, roles and tokens
 from quotas.exchange import Exchange
@@ -20,7 +21,7 @@ from quotas.resources import BusinessTable, MemberTable, QuotaTable
 MEMBERS_INLINE = 100  # more of them have their own list: a form takes so many fields, and nobody reads more
 
 
-class MemberInline(admin.TabularInline):
+class MemberInline(CarefulFields, admin.TabularInline):
     """Who belongs to a business."""
 
     model = Member
@@ -28,7 +29,7 @@ class MemberInline(admin.TabularInline):
     extra = 0
 
 
-class DefaultGpuTypeInline(admin.TabularInline):
+class DefaultGpuTypeInline(CarefulFields, admin.TabularInline):
     """Which types a task of the business tries where it names none."""
 
     model = DefaultGpuType
@@ -44,7 +45,7 @@ class QuotaForm(ReasonForm):
         fields = ("business", "gpu_type", "region", "cards", "elastic_cards", "user_elastic_cards")
 
 
-class QuotaInline(admin.TabularInline):
+class QuotaInline(CarefulFields, admin.TabularInline):
     """How many cards the business may hold; a row is deleted on its own page, with a reason."""
 
     model = Quota

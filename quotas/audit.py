@@ -86,17 +86,6 @@ def protect() -> None:
                 cursor.execute(statement)
 
 
-def unprotect() -> None:
-    """Lift that; for tests, which empty their tables."""
-    table = AuditEntry._meta.db_table
-    with connection.cursor() as cursor:
-        if connection.vendor == "postgresql":
-            cursor.execute(f"DROP TRIGGER IF EXISTS append_only ON {table}")
-            return
-        for name in ("update", "delete", "insert"):
-            cursor.execute(f"DROP TRIGGER IF EXISTS append_only_{name}")
-
-
 def _guards(table: str) -> Iterator[str]:
     said = "the audit is append-only"
     if connection.vendor == "postgresql":

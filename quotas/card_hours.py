@@ -2,12 +2,12 @@
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, time, timedelta, tzinfo
 from typing import NamedTuple
 
 from django.db import connection, transaction
-from django.db.models import QuerySet
+from django.db.models import QuerySet, Sum
 from django.utils import timezone
 
 from quotas.day_use import DayUse, DayUseKept
@@ -41,26 +41,54 @@ class Span:
     end: datetime
 
 
-Sums = dict[Share, float]  # card-seconds
+class OnDay(NamedTuple):
+    """What was used on one day, by whomever."""
+
+    day: date
+    gpu_type: int
+    task_class: str
 
 
-def of_business(business: int, first: date, running: Iterable[Span]) -> Sums:
-    """Return the card-seconds of a business from the day `first` on; `running`: what has not ended. Three queries."""
+class ByUser(NamedTuple):
+    """Who used it, on whichever day."""
+
+    user: int
+    task_class: str
+
+
+@dataclass(frozen=True, slots=True)
+class Use:
+    """Card-seconds of a business, added up in both ways that a page shows them."""
+
+    on_days: dict[OnDay, float] = field(default_factory=lambda: defaultdict(float))
+    by_users: dict[ByUser, float] = field(default_factory=lambda: defaultdict(float))
+
+
+def of_business(business: int, first: date, running: Iterable[Span]) -> Use:
+    """Return what a business used from the day `first` on; `running`: what has not ended. Four queries."""
     zone = timezone.get_default_timezone()
     kept = DayUseKept.objects.filter(pk=1, zone=str(zone)).first()
     through = kept.through if kept else EARLIEST
-    sums: Sums = defaultdict(float)
-    if kept:
-        rows = DayUse.objects.filter(business=business, day__gte=first)
-        for day, gpu_type, task_class, user, card_s in rows.values_list(
-            "day", "gpu_type_id", "task_class", "user_id", "card_s"
-        ):
-            sums[Share(day, gpu_type, task_class, user)] += card_s
+    use = _kept(business, first) if kept else Use()
     begin = datetime.combine(first, time.min, zone)
     ended = UsageRow.objects.filter(business=business, ended_at__gt=max(through, begin))
     for span in [*(span for _business, span in _spans(ended)), *running]:
-        _add(sums, span, zone, first)
-    return sums
+        for day, card_s in _by_day(span, zone):
+            if day >= first:
+                use.on_days[OnDay(day, span.gpu_type, span.task_class)] += card_s
+                use.by_users[ByUser(span.user, span.task_class)] += card_s
+    return use
+
+
+def _kept(business: int, first: date) -> Use:
+    """Add up the kept sums where they are: of a large business they are as many as users times days."""
+    use = Use()
+    rows = DayUse.objects.filter(business=business, day__gte=first)
+    days = rows.values_list("day", "gpu_type_id", "task_class").annotate(card_s=Sum("card_s"))
+    users = rows.values_list("user_id", "task_class").annotate(card_s=Sum("card_s"))
+    use.on_days.update((OnDay(*key), card_s) for *key, card_s in days)
+    use.by_users.update((ByUser(*key), card_s) for *key, card_s in users)
+    return use
 
 
 def keep(now: datetime) -> None:
@@ -125,12 +153,6 @@ def _spans(rows: QuerySet[UsageRow]) -> Iterator[tuple[int, Span]]:
             business,
             Span(gpu_type=gpu_type, task_class=task_class, user=user, cards=cards, begin=begin, end=end),
         )
-
-
-def _add(sums: Sums, span: Span, zone: tzinfo, first: date) -> None:
-    for day, card_s in _by_day(span, zone):
-        if day >= first:
-            sums[Share(day, span.gpu_type, span.task_class, span.user)] += card_s
 
 
 def _by_day(span: Span, zone: tzinfo) -> Iterator[tuple[date, float]]:

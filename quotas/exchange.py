@@ -1,11 +1,14 @@
-"""Tables in and out of the admin: what a table would change is shown before it does, and why is asked."""
+"""Tables in and out of the admin: what one would change is shown before it does, why is asked."""
 
+from http import HTTPStatus
 from typing import Any
 
 from django import forms
 from django.contrib import messages
+from django.core import signing
 from django.db import transaction
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
+from django.template.response import TemplateResponse
 from django.urls import reverse
 from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
@@ -15,7 +18,7 @@ from import_export.forms import ConfirmImportForm, ImportForm
 from import_export.results import RowResult
 
 from quotas import audit
-from quotas.resources import REASON
+from quotas.table import REASON, SEEN, SHOWN
 
 DEEDS = {
     RowResult.IMPORT_TYPE_NEW: "added",
@@ -33,11 +36,36 @@ class ReasonedImport(ImportForm):
         help_text=_("Why. It is kept in the history of each row that changes."),
     )
 
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        """Begin with no row shown."""
+        super().__init__(*args, **kwargs)
+        self.shown: list[Any] = []  # what each row is before, as the look goes through the table
+
+    def for_rows(self) -> dict[str, Any]:
+        """Return what the rows are read in with."""
+        return {REASON: self.cleaned_data[REASON], SHOWN: self.shown}
+
+    def for_confirmation(self) -> dict[str, Any]:
+        """Return what the question carries: signed, since the answer says that somebody saw it."""
+        return {REASON: self.cleaned_data[REASON], SEEN: signing.dumps(self.shown, salt=SEEN, compress=True)}
+
 
 class ReasonedConfirmation(ConfirmImportForm):
-    """The question whether to go on, which carries the reason along."""
+    """The question whether to go on, which carries along the reason and what was seen."""
 
     reason = forms.CharField(widget=forms.HiddenInput())
+    seen = forms.CharField(widget=forms.HiddenInput())
+
+    def clean_seen(self) -> list[Any]:
+        """Return what the rows were when they were looked at."""
+        try:
+            return list(signing.loads(self.cleaned_data[SEEN], salt=SEEN))
+        except signing.BadSignature as error:
+            raise forms.ValidationError(_("Choose the table again.")) from error
+
+    def for_rows(self) -> dict[str, Any]:
+        """Return what the rows are read in with."""
+        return {REASON: self.cleaned_data[REASON], SEEN: self.cleaned_data[SEEN]}
 
 
 class Exchange(ImportExportModelAdmin):
@@ -50,9 +78,9 @@ class Exchange(ImportExportModelAdmin):
     import_template_name = "admin/table_import.html"
 
     def get_confirm_form_initial(self, request: HttpRequest, import_form: Any) -> dict[str, Any]:
-        """Carry the reason along."""
+        """Carry along the reason and what was seen."""
         initial: dict[str, Any] = super().get_confirm_form_initial(request, import_form)
-        return initial | ({REASON: import_form.cleaned_data[REASON]} if import_form else {})
+        return initial | (import_form.for_confirmation() if import_form else {})
 
     def process_import(self, request: HttpRequest, **kwargs: Any) -> HttpResponse:
         """Read a table in; the rows and what the audit says of them are one."""
@@ -66,14 +94,23 @@ class Exchange(ImportExportModelAdmin):
         return answer
 
     def process_result(self, result: Any, request: HttpRequest) -> HttpResponse:
-        """Say it where something has changed since the look at the table that keeps it from being read in."""
+        """Say what has changed since the look at the table, where that keeps it from being read in."""
         if result.has_errors() or result.has_validation_errors():
-            said = gettext(
-                "Nothing was read in: something was changed since you looked. Choose the table again."
-            )
-            return self._again(request, said)
+            return self._refused(request, result)
         answer: HttpResponse = super().process_result(result, request)
         return answer
+
+    def _refused(self, request: HttpRequest, result: Any) -> HttpResponse:
+        said = gettext("Nothing was read in: something was changed since you looked. Choose the table again.")
+        self.message_user(request, said, messages.ERROR)
+        shown = {
+            **self.admin_site.each_context(request),
+            "title": gettext("Import"),
+            "opts": self.model._meta,
+            "result": result,
+            "refused": True,
+        }
+        return TemplateResponse(request, [self.import_template_name], shown, status=HTTPStatus.CONFLICT)
 
     def _again(self, request: HttpRequest, said: str) -> HttpResponse:
         self.message_user(request, said, messages.ERROR)
@@ -98,5 +135,5 @@ class Exchange(ImportExportModelAdmin):
                 audit.note_many(f"{kind}.{deed}", rows, kind=kind, by=request.user, by_table=True, reason=why)
 
     def get_import_data_kwargs(self, **kwargs: Any) -> dict[str, Any]:
-        """Hand the reason to the rows."""
-        return {**super().get_import_data_kwargs(**kwargs), REASON: kwargs["form"].cleaned_data[REASON]}
+        """Hand the rows the reason, and what was seen of them or a place to note it."""
+        return {**super().get_import_data_kwargs(**kwargs), **kwargs["form"].for_rows()}

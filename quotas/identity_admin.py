@@ -11,6 +11,7 @@ from django.template.response import TemplateResponse
 from django.utils.translation import gettext_lazy as _
 
 from cluster.admin import ReadOnlyAdmin
+from cluster.careful_admin import CarefulFields
 from cluster.kept_admin import RefusesInUse
 from quotas import presence
 from quotas.access import is_operator
@@ -30,7 +31,7 @@ class RoleInline(admin.TabularInline):
     extra = 0
 
 
-class MembershipInline(admin.TabularInline):
+class MembershipInline(CarefulFields, admin.TabularInline):
     """The businesses of the user."""
 
     model = Member

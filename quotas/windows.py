@@ -15,7 +15,7 @@ class Rule:
     """When a reservation holds: always, from–to, or on one day of each week by the clocks of its zone.
 
     Weekly: from `from_time` of `weekday` (0: Monday) to the next `to_time`, so that 22:00–06:00 ends on the
-    next day. `starts_at` and `ends_at` bound weekly and standing ones too, where given.
+    next day, and 02:00–02:00 is a whole day. `starts_at` and `ends_at` bound weekly and standing ones too, where given.
     """
 
     kind: Kind
@@ -67,8 +67,25 @@ def _weekly(rule: Rule, since: datetime, until: datetime) -> Iterator[Window]:
 
 
 def _instant(day: date, clock: time, zone: ZoneInfo) -> datetime:
-    """Return the instant of a local time.
+    """Return the instant of a local time; of one that comes twice, the first; of one that is skipped, the skip.
 
-    A time that clocks skip is the instant they would have shown it; of one that comes twice, the first.
+    So a later time of day is never an earlier instant, and windows that meet by the clocks meet in truth.
     """
-    return datetime.combine(day, clock.replace(fold=0), tzinfo=zone).astimezone(UTC)
+    local = datetime.combine(day, clock.replace(fold=0), tzinfo=zone)
+    found = local.astimezone(UTC)
+    if found.astimezone(zone).replace(tzinfo=None) == local.replace(tzinfo=None):
+        return found
+    # It is skipped: read by the new clocks it is an instant before the skip, by the old ones one after it.
+    return _skip(local.replace(fold=1).astimezone(UTC), found, zone)
+
+
+def _skip(low: datetime, high: datetime, zone: ZoneInfo) -> datetime:
+    """Return the one instant in (low, high] at which the clocks of a zone change, to the second."""
+    old = low.astimezone(zone).utcoffset()
+    while high - low > timedelta(seconds=1):
+        middle = low + (high - low) // 2
+        if middle.astimezone(zone).utcoffset() == old:
+            low = middle
+        else:
+            high = middle
+    return high.replace(microsecond=0)

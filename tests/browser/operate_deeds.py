@@ -5,6 +5,7 @@ import random
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import time, timedelta
+from typing import Any
 
 from django.utils import timezone
 
@@ -13,7 +14,7 @@ from cluster.host_states import State
 from cluster.models import Card, CardLease, CardMinute, Host, Instance
 from cluster.reports import CardReport
 from jobs.engine import what_ifs
-from jobs.models import Claim, PassMinute, Task
+from jobs.models import Attempt, Claim, PassMinute, Task
 from jobs.simulation.what_if import Change, NewHosts, QuotaChange, compare
 from jobs.what_ifs import WhatIf
 from quotas.models import Quota, Reservation
@@ -24,6 +25,7 @@ from tests.world import World
 world = World()
 DAY_MIN = 24 * 60
 MANY_HOSTS, MANY_CARDS = 2500, 8
+PAST_TASKS = 5000
 
 
 def operate() -> None:
@@ -99,8 +101,9 @@ def _what_ifs() -> tuple[int, int]:
     after = replace(after, hosts=(host, replace(host, host=host.host + 1)))
     about = {"since": 0, "tasks": 40, "still_running": 1, "never_ran": 2}
     result = {**compare(setup(40), after), **about}
+    soon = timezone.now() + timedelta(hours=1)  # as if somebody worked on it all the time
     WhatIf.objects.filter(pk=answered.pk).update(state="done", done=100, result=result)
-    WhatIf.objects.filter(pk=running.pk).update(state="running", done=40, beat_at=timezone.now())
+    WhatIf.objects.filter(pk=running.pk).update(state="running", done=40, beat_at=soon)
     return answered.pk, running.pk
 
 
@@ -172,6 +175,47 @@ def replay() -> None:
         pass
 
 
+def busy_past() -> None:
+    """Let thousands of tasks have run in the last day: to replay them takes a while."""
+    now = timezone.now()
+    first = world.task(cards=1, gpu_types=["L40"], state="succeeded", ended_at=now)
+    copies = [Task(**{**_columns(first), "task_flag": f"past-{number}"}) for number in range(PAST_TASKS)]
+    tasks = Task.objects.bulk_create(copies)
+    begun = now - timedelta(hours=20)
+    Task.objects.filter(task_flag__startswith="past-").update(submitted_at=begun, queued_at=begun)
+    Attempt.objects.bulk_create(
+        Attempt(
+            task=task,
+            number=1,
+            task_class="high",
+            gpu_type=world.gpu_type("L40"),
+            cards=1,
+            outcome="succeeded",
+            created_at=begun,
+            ended_at=begun + timedelta(minutes=1 + place % 60),
+        )
+        for place, task in enumerate(tasks)
+    )
+
+
+def _columns(task: Task) -> dict[str, Any]:
+    return {
+        field.attname: getattr(task, field.attname) for field in Task._meta.fields if not field.primary_key
+    }
+
+
+def replay_one() -> None:
+    """Answer the oldest question, as the worker does, in a process that waits to be killed."""
+    what_ifs.run_next()
+
+
+def a_minute_passes() -> None:
+    """Let the last word of whoever replays be older than one that is given up."""
+    WhatIf.objects.filter(state=WhatIf.State.RUNNING).update(
+        beat_at=timezone.now() - timedelta(seconds=what_ifs.GIVEN_UP_S + 1)
+    )
+
+
 def lower_quota() -> None:
     """Let another operator change the quota of `ads`."""
     Quota.objects.filter(business__flag="ads", gpu_type__name="L40").update(cards=9)
@@ -184,4 +228,7 @@ DEEDS: dict[str, Callable[[], None]] = {
     "give_back": give_back,
     "replay": replay,
     "lower_quota": lower_quota,
+    "busy_past": busy_past,
+    "replay_one": replay_one,
+    "a_minute_passes": a_minute_passes,
 }

@@ -5,7 +5,7 @@ import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from playwright.sync_api import Page, expect
+from playwright.sync_api import FilePayload, Page, expect
 
 from tests.browser.conftest import log_in
 from tests.browser.site import Site
@@ -26,6 +26,8 @@ class Look:
     bring: Callable[[Page], None] = _leave  # into the condition
     refused: bool = False  # an answer on the way is an error, and the console says so
     who: str = ""  # logs in for it, and stays for those that follow
+    portal: bool = True  # the admin has Django's own frame
+    tall: bool = True  # what lies over a page is as high as the window
 
 
 def ticked(page: Page) -> None:
@@ -113,6 +115,16 @@ def unchanged(page: Page) -> None:
     expect(page.locator("#id_cordon_error")).to_be_visible()
 
 
+def offered(page: Page) -> None:
+    """Hand in a table that changes a quota, adds one and leaves one as it is."""
+    rows = "business,gpu_type,region,cards,elastic_cards", "ads,P40,,24,8", "games,L40,,16,", "vision,P40,,4,"
+    table: FilePayload = {"name": "quotas.csv", "mimeType": "text/csv", "buffer": "\r\n".join(rows).encode()}
+    page.locator("#id_import_file").set_input_files(files=[table])
+    page.locator("#id_reason").fill("the plan of spring")
+    page.locator("input[type=submit]").click()
+    expect(page.locator(".import-preview")).to_be_visible()
+
+
 def with_token(page: Page) -> None:
     """Make a token, which is shown this once."""
     page.locator("#id_name").fill("sweeps of the night")
@@ -163,7 +175,7 @@ LOOKS = (
     Look(name="audit-none", address="/audit/?user=nobody-is-called-so"),
     Look(name="hosts", address="/hosts/", bring=mapped),
     Look(name="hosts-filtered", address="/hosts/?gpu_type=L40", bring=mapped),
-    Look(name="hosts-drawer", address="/hosts/?gpu_type=L40&q=map-1", bring=opened),
+    Look(name="hosts-drawer", address="/hosts/?gpu_type=L40&q=map-1", bring=opened, tall=False),
     Look(name="hosts-none", address="/hosts/?q=nothing-is-called-so", bring=mapped),
     Look(name="host", address="/hosts/{busy_host}/", bring=host_charted),
     Look(name="host-cordoned", address="/hosts/{cordoned_host}/"),
@@ -176,6 +188,7 @@ LOOKS = (
     Look(name="what-if-faulty", address="/cluster/what-if/new/", bring=unchanged, refused=True),
     Look(name="what-if-replayed", address="/cluster/what-if/{replayed}/"),
     Look(name="what-if", address="/cluster/what-if/{answered}/", bring=plotted),
+    Look(name="import", address="/admin/quotas/quota/import/", bring=offered, portal=False),
 )
 
 

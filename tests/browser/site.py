@@ -1,6 +1,6 @@
 """The web server as it is in production, on a database of its own, for a browser to look at."""
 
-import os
+import shutil
 import socket
 import subprocess
 import sys
@@ -8,48 +8,49 @@ import time
 from pathlib import Path
 
 import httpx
-from cryptography.fernet import Fernet
 
-ROOT = Path(__file__).parents[2]
-STARTS_WITHIN_S = 30
+from launch import programs
+from tests.browser.data import ROOT, Data
+from tests.patience import WITHIN_S
 
 
 class Site:
     """One server process on its own data folder."""
 
-    def __init__(self, data: Path, redis_url: str, **more: str) -> None:
-        """Prepare the database and its small world, and start the server; `more`: variables of its environment."""
+    def __init__(self, folder: Path, redis_url: str, *, like: Path | None = None, **more: str) -> None:
+        """Lay out the folder and start the server; `more`: variables of its environment.
+
+        `like`: a folder that has been made, so that a copy of it is enough.
+        """
         with socket.socket() as trial:
             trial.bind(("127.0.0.1", 0))
             port = trial.getsockname()[1]
         self.url = f"http://127.0.0.1:{port}"
-        self._env = {name: value for name, value in os.environ.items() if name != "DATABASE_URL"} | {
-            "TAIJI_DATA": str(data),
-            "TAIJI_SECRET_KEY": "only-for-the-browser-tests-0123456789-0123456789-0123456789",
-            "TAIJI_VAULT_KEYS": Fernet.generate_key().decode(),
-            "TAIJI_JOIN_TOKEN": "join",
-            "REDIS_URL": redis_url,
-            "DJANGO_SETTINGS_MODULE": "taiji_site.settings",
-            **more,
-        }
-        self._python("manage.py", "migrate", "--verbosity=0")
-        self._python("manage.py", "collectstatic", "--noinput", "--verbosity=0")
-        self.deed("build")
-        self._log = (data / "server.log").open("w")
-        arguments = ["-m", "uvicorn", "taiji_site.asgi:application", f"--port={port}", "--log-level=warning"]
+        self._data = Data(folder, redis_url, **more)
+        if like is None:
+            self._data.make()
+        else:
+            shutil.copytree(like, folder, dirs_exist_ok=True)
+        self._log = (folder / "server.log").open("w")
+        arguments = ["-m", "uvicorn", *programs.WEB, f"--port={port}", "--log-level=warning"]
         self._server = subprocess.Popen(
-            [sys.executable, *arguments], cwd=ROOT, env=self._env, stderr=self._log
+            [sys.executable, *arguments], cwd=ROOT, env=self.env, stderr=self._log
         )
         self._wait()
 
     def deed(self, name: str) -> str:
         """Do one of the deeds to the database while the server runs, and return what it prints."""
-        return self._python("-m", "tests.browser.deeds", name).strip()
+        return self._data.deed(name)
+
+    def begin(self, name: str) -> "subprocess.Popen[bytes]":
+        """Begin one of the deeds in a process of its own, to be killed in the middle of it."""
+        code = f"from tests.browser.deeds import DEEDS; DEEDS[{name!r}]()"
+        return subprocess.Popen([sys.executable, "-c", code], cwd=ROOT, env=self.env)
 
     @property
     def env(self) -> dict[str, str]:
         """Return the environment of the server and of everything that works on its data."""
-        return self._env
+        return self._data.env
 
     @property
     def pid(self) -> int:
@@ -59,19 +60,12 @@ class Site:
     def stop(self) -> None:
         """Stop the server."""
         self._server.terminate()
-        self._server.wait(10)
+        self._server.wait(WITHIN_S)
         self._log.close()
-
-    def _python(self, *arguments: str) -> str:
-        done = subprocess.run(
-            [sys.executable, *arguments], cwd=ROOT, env=self._env, capture_output=True, text=True, check=False
-        )
-        if done.returncode:
-            raise RuntimeError(done.stderr)
-        return done.stdout
+        self._data.close()
 
     def _wait(self) -> None:
-        until = time.monotonic() + STARTS_WITHIN_S
+        until = time.monotonic() + WITHIN_S
         while True:
             try:
                 httpx.get(f"{self.url}/login/", timeout=2).raise_for_status()

@@ -9,8 +9,6 @@ from playwright.sync_api import Page, expect
 from tests.browser.conftest import log_in
 from tests.browser.site import Site
 
-expect.set_options(timeout=15_000)  # the machine may be busy
-
 
 @pytest.fixture
 def root(page: Page, site: Site, complaints: list[str]) -> Iterator[Page]:

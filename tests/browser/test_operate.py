@@ -2,7 +2,9 @@
 
 import json
 import re
+import time
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from playwright.sync_api import Page, expect
@@ -10,7 +12,6 @@ from playwright.sync_api import Page, expect
 from tests.browser.conftest import log_in
 from tests.browser.site import Site
 
-expect.set_options(timeout=15_000)  # the machine may be busy
 CARDS = 20_000
 
 
@@ -119,6 +120,57 @@ def test_a_question_is_called_off(root: Page, site: Site) -> None:
     root.get_by_role("button", name="Try it").click()
     root.get_by_role("button", name="Call it off").click()
     expect(root.locator("#answer")).to_contain_text("was called off")
+
+
+def kill_in_the_middle(site: Site) -> None:
+    """Let a process replay the question that is open, and kill it there; what it began ends with it."""
+    worker = site.begin("replay_one")
+    try:
+        until = time.monotonic() + 60
+        while not (simulating := children(worker.pid)):
+            assert time.monotonic() < until, "it replays in a process of its own"
+            time.sleep(0.05)
+    finally:
+        worker.kill()
+        worker.wait()
+    until = time.monotonic() + 15
+    while any(Path(f"/proc/{pid}/cmdline").exists() and alive(pid) for pid in simulating):
+        assert time.monotonic() < until, "the simulation outlives whoever asked for it"
+        time.sleep(0.2)
+
+
+def children(pid: int) -> list[int]:
+    found = Path(f"/proc/{pid}/task").glob("*/children")
+    return [int(child) for path in found for child in path.read_text().split()]
+
+
+def alive(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except FileNotFoundError:
+        return False
+
+
+def test_a_worker_killed_in_the_middle_of_a_replay_is_told_then_tried_once_more_then_ended(
+    root: Page, site: Site
+) -> None:
+    site.deed("replay")  # nothing else waits
+    site.deed("busy_past")
+    root.goto(f"{site.url}/cluster/what-if/new/")
+    root.get_by_label("Aging (s) · aging_s").fill("77")
+    root.get_by_role("button", name="Try it").click()
+
+    kill_in_the_middle(site)
+    expect(root.locator("#progress")).to_contain_text("is replayed")
+    site.deed("a_minute_passes")
+    expect(root.locator("#silent")).to_contain_text("its worker may have been ended")
+
+    kill_in_the_middle(site)
+    expect(root.locator("#begun-anew")).to_contain_text("it is replayed anew, once")
+    site.deed("a_minute_passes")
+    site.deed("replay_one")
+    expect(root.locator("#answer")).to_contain_text("Twice its worker was ended in the middle of it")
+    expect(root.locator("#progress")).to_have_count(0)
 
 
 def test_reservations_are_read_by_the_clocks_of_another_place(root: Page, site: Site) -> None:

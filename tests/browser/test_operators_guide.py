@@ -13,9 +13,9 @@ from playwright.sync_api import Locator, Page, expect
 
 from tests.agent.conftest import end_instance
 from tests.browser.conftest import log_in
-from tests.browser.site import ROOT, Site
+from tests.browser.data import ROOT
+from tests.browser.site import Site
 
-expect.set_options(timeout=15_000)  # the machine may be busy
 SECTION = "## A new business in five minutes\n"
 BOLD = re.compile(r"\*\*(.+?)\*\*")
 PASSWORD = "a-long-word-for-nobody-else"

@@ -15,21 +15,21 @@ def test_a_task_is_submitted_watched_and_read_live(ann: Page, site: Site) -> Non
     expect(ann.locator("#log-text")).to_have_text("Nothing was written yet.")
 
     site.deed("start")  # by another process, and the page shows it without being touched
-    expect(ann.locator("#live h1 ~ .status")).to_have_text("running", timeout=4000)
+    expect(ann.locator("#live h1 ~ .status")).to_have_text("running", timeout=20_000)
     expect(ann.locator("#attempts")).to_contain_text("gpu-2")
     log = ann.locator("#log-text")
-    expect(log).to_contain_text("step 299 <b>plain</b>", timeout=4000)
+    expect(log).to_contain_text("step 299 <b>plain</b>", timeout=20_000)
     assert log.evaluate("log => log.scrollTop + log.clientHeight >= log.scrollHeight - 2")
 
     site.deed("log")
-    expect(log).to_contain_text("last line 中文", timeout=4000)
+    expect(log).to_contain_text("last line 中文", timeout=20_000)
     text = log.text_content() or ""
     assert text.count("step 299") == 1
     assert "10 %" not in text
     assert "\x1b" not in text
 
     site.deed("end")
-    expect(ann.locator("#live h1 ~ .status")).to_have_text("succeeded", timeout=4000)
+    expect(ann.locator("#live h1 ~ .status")).to_have_text("succeeded", timeout=20_000)
     expect(ann.get_by_role("button", name="Run again")).to_be_visible()
     expect(ann.get_by_role("button", name="Stop")).to_have_count(0)
 
@@ -92,7 +92,7 @@ def test_without_sockets_an_open_task_is_polled(page: Page, site: Site) -> None:
     log_in(page, site, "ann")
     page.goto(f"{site.url}/tasks/1/")
     expect(page.locator(".live")).to_have_text("Reconnecting")
-    with page.expect_response(lambda got: got.url.endswith("/tasks/1/"), timeout=8000):
+    with page.expect_response(lambda got: got.url.endswith("/tasks/1/"), timeout=20_000):
         pass
 
 

@@ -2,6 +2,7 @@
 
 import warnings
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 import requests
@@ -27,12 +28,13 @@ def issuer() -> Iterator[str]:
 
 @pytest.fixture(scope="module")
 def site(
-    tmp_path_factory: pytest.TempPathFactory, valkey_server: ValkeyServer, issuer: str
+    tmp_path_factory: pytest.TempPathFactory, valkey_server: ValkeyServer, issuer: str, made: Path
 ) -> Iterator[Site]:
     """Return a server whose people may come by the provider."""
     found = Site(
         tmp_path_factory.mktemp("site"),
         f"unix://{valkey_server.unix_socket_path}",
+        like=made,
         TAIJI_OIDC_ISSUER=issuer,
         TAIJI_OIDC_CLIENT_ID="taiji",
         TAIJI_OIDC_CLIENT_SECRET="a-secret-of-the-client",

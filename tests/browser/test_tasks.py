@@ -128,8 +128,8 @@ def test_news_change_rows_in_place_and_nothing_jumps_for_who_has_ticked_or_scrol
     site.deed("come")
     site.deed("go")
     news = ann.locator("#list-news")
-    expect(news).to_contain_text("3 new", timeout=8000)
-    expect(news).to_contain_text("1 no longer like that", timeout=8000)
+    expect(news).to_contain_text("3 new", timeout=20_000)
+    expect(news).to_contain_text("1 no longer like that", timeout=20_000)
     # What else of the page is asked for anew, such as when the scheduler last looked, takes no news away.
     assert not ann.evaluate(
         "htmx.ajax('GET', '/scheduler/', { target: '#pulse', swap: 'morph:innerHTML' })"
@@ -154,7 +154,7 @@ def test_news_show_at_once_to_who_only_looks(ann: Page, site: Site) -> None:
     ann.evaluate("window.sameDocument = true")
     number = ann.locator("#list tbody .task-name", has_text="late-").count()
     site.deed("come")
-    expect(ann.locator("#list tbody .task-name", has_text="late-")).to_have_count(number + 3, timeout=8000)
+    expect(ann.locator("#list tbody .task-name", has_text="late-")).to_have_count(number + 3, timeout=20_000)
     expect(ann.locator("#list-news")).to_be_hidden()
     assert ann.evaluate("window.sameDocument")
 

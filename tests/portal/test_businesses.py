@@ -13,8 +13,9 @@ from django.test import AsyncClient, Client
 from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
+from jobs import usage_file
 from jobs.models import Template
-from jobs.portal import business_changes, business_csv, business_figures, business_hours
+from jobs.portal import business_changes, business_figures, business_hours
 from jobs.scheduling.reasons import SENTENCES
 from quotas.models import Business, Member, PlatformRole, Quota, Reservation, UsageRow
 from tests.portal.conftest import Login, run
@@ -278,7 +279,7 @@ def test_the_file_has_a_line_for_each_attempt_and_its_card_hours(world: World) -
 def test_the_file_goes_over_many_chunks_without_losing_or_doubling_a_row(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(business_csv, "CHUNK", 2)
+    monkeypatch.setattr(usage_file, "CHUNK", 2)
     end = timezone.now() - timedelta(hours=1)
     for hours in (0, 0, 0, 1, 2):  # three of them at the very same time
         used(world, "ann", 1, 0.1, ended_at=end - timedelta(hours=hours))
