@@ -121,6 +121,16 @@ def _fault(status: int, code: str, message: str) -> JsonResponse:
 
 async def answer_with(response: HttpResponseBase, send: Send) -> None:
     """Send a response, one that is made while it is sent piece by piece."""
+    start, body = messages(response)
+    await send(start)
+    if isinstance(response, StreamingHttpResponse):
+        async for part in response:
+            await send({"type": "http.response.body", "body": part, "more_body": True})
+    await send(body)
+
+
+def messages(response: HttpResponseBase) -> tuple[Message, Message]:
+    """Return what is sent of a response that is whole, or before and after the pieces of another."""
     content = getattr(response, "content", b"")
     headers = [(name.lower().encode(), value.encode("latin-1")) for name, value in response.items()]
     headers += [
@@ -128,8 +138,5 @@ async def answer_with(response: HttpResponseBase, send: Send) -> None:
     ]
     if not isinstance(response, StreamingHttpResponse) and not response.has_header("Content-Length"):
         headers.append((b"content-length", str(len(content)).encode()))  # proxies refuse one that comes twice
-    await send({"type": "http.response.start", "status": response.status_code, "headers": headers})
-    if isinstance(response, StreamingHttpResponse):
-        async for part in response:
-            await send({"type": "http.response.body", "body": part, "more_body": True})
-    await send({"type": "http.response.body", "body": content})
+    start = {"type": "http.response.start", "status": response.status_code, "headers": headers}
+    return start, {"type": "http.response.body", "body": content}

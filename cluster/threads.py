@@ -16,11 +16,19 @@ R = TypeVar("R")
 
 # Tests set None: then the work is done in the request's own thread, on the connection of the test.
 pool: ThreadPoolExecutor | None = ThreadPoolExecutor(4, thread_name_prefix="database")
+# What pages ask for of themselves, a thousand of them at once: it may not keep agents from being answered.
+PAGES = 3
+_pages = ThreadPoolExecutor(PAGES, thread_name_prefix="pages")
 
 
 def run(call: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> Awaitable[R]:
     """Run `call`, which may use the database, in one of the threads."""
     return run_in(pool, call, *args, **kwargs)
+
+
+def run_for_pages(call: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> Awaitable[R]:
+    """Run it in one of the threads that work for open pages."""
+    return run_in(_pages, call, *args, **kwargs)
 
 
 def run_in(

@@ -6,7 +6,6 @@ from typing import cast
 
 from channels.auth import AuthMiddlewareStack
 from channels.routing import ProtocolTypeRouter, URLRouter
-from channels.security.websocket import AllowedHostsOriginValidator
 from django.core.asgi import get_asgi_application
 
 # The loop gives the interpreter away at each write, and would wait 5 ms to get it back from a thread that renders: of
@@ -19,14 +18,19 @@ django_application = get_asgi_application()
 from cluster import lane  # noqa: E402
 from jobs.api import lane as api_lane  # noqa: E402
 from jobs.api import upload_door  # noqa: E402
-from jobs.portal import crowd  # noqa: E402
+from jobs.portal import crowd, parts  # noqa: E402
 from jobs.portal.routing import websocket_urlpatterns  # noqa: E402
+from taiji_site import page_origins  # noqa: E402
 
 application = ProtocolTypeRouter(
     {
         "http": lane.before(
-            crowd.before(api_lane.before(upload_door.before(cast("lane.Application", django_application))))
+            crowd.before(
+                parts.before(
+                    api_lane.before(upload_door.before(cast("lane.Application", django_application)))
+                )
+            )
         ),
-        "websocket": AllowedHostsOriginValidator(AuthMiddlewareStack(URLRouter(websocket_urlpatterns))),
+        "websocket": page_origins.only(AuthMiddlewareStack(URLRouter(websocket_urlpatterns))),
     }
 )

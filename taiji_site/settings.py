@@ -94,7 +94,7 @@ SQLITE_OPTIONS = {
     "timeout": 20,
     "init_command": "PRAGMA journal_mode=WAL; PRAGMA synchronous=NORMAL; PRAGMA foreign_keys=ON;",
 }
-# PostgreSQL: threads of the web process keep a connection each (cluster/threads.py four, jobs/api/lane.py six), so a
+# PostgreSQL: threads of the web process keep a connection each (cluster/threads.py seven, jobs/api/lane.py six), so a
 # pool of the usual four would leave none for pages.
 POOL = {"min_size": 1, "max_size": 26}
 _postgres = env.database("DATABASE_URL")
@@ -139,77 +139,22 @@ DEFAULT_IMAGE = env.text("TAIJI_IMAGE", "")
 REGISTRY_AUTH = env.text("TAIJI_REGISTRY_AUTH", "")
 
 PASS_PERIOD_S = env.number("TAIJI_PASS_PERIOD", 2, 1, 60)
+# Crontabs without a minute are due at each full one, others once an hour.
 CELERY_BEAT_SCHEDULE = {
-    "pass": {
-        "task": "jobs.run_pass",
-        "schedule": float(PASS_PERIOD_S),
-        "options": {"expires": PASS_PERIOD_S * 2},
-    },
-    "brought-jobs": {
-        "task": "jobs.adopt_brought",
-        "schedule": 2.0,
-        "options": {"expires": 4},
-    },
-    "look-ahead": {
-        "task": "jobs.look_ahead",
-        "schedule": 10.0,
-        "options": {"expires": 10},
-    },
-    "old-logs": {
-        "task": "jobs.remove_old_logs",
-        "schedule": crontab(minute="23"),
-        "options": {"expires": 3000},
-    },
-    "old-card-metrics": {
-        "task": "jobs.remove_old_card_metrics",
-        "schedule": crontab(minute="29"),
-        "options": {"expires": 3000},
-    },
-    "old-host-events": {
-        "task": "jobs.remove_old_host_events",
-        "schedule": crontab(minute="31"),
-        "options": {"expires": 3000},
-    },
-    "what-ifs": {
-        "task": "jobs.answer_what_ifs",
-        "schedule": 5.0,
-        "options": {"expires": 5},
-    },
-    "old-pass-minutes": {
-        "task": "jobs.remove_old_pass_minutes",
-        "schedule": crontab(minute="43"),
-        "options": {"expires": 3000},
-    },
-    "old-what-ifs": {
-        "task": "jobs.remove_old_what_ifs",
-        "schedule": crontab(minute="47"),
-        "options": {"expires": 3000},
-    },
-    "uploads": {
-        "task": "jobs.collect_uploads",
-        "schedule": crontab(minute=17),  # once an hour
-        "options": {"expires": 600},
-    },
-    "day-use": {
-        "task": "jobs.sum_up_use",
-        "schedule": crontab(minute="41"),
-        "options": {"expires": 3000},
-    },
-    "kept-answers": {
-        "task": "jobs.forget_answers",
-        "schedule": crontab(minute="37"),
-        "options": {"expires": 3000},
-    },
-    "free-cards": {
-        "task": "jobs.sample_free_cards",
-        "schedule": crontab(),  # at each full minute
-        "options": {"expires": 30},
-    },
-    "stuck-instances": {
-        "task": "jobs.note_stuck_instances",
-        "schedule": crontab(),
-        "options": {"expires": 30},
-    },
+    "pass": {"task": "jobs.run_pass", "schedule": float(PASS_PERIOD_S)},
+    "brought-jobs": {"task": "jobs.adopt_brought", "schedule": 2.0},
+    "look-ahead": {"task": "jobs.look_ahead", "schedule": 10.0},
+    "old-logs": {"task": "jobs.remove_old_logs", "schedule": crontab(minute="23")},
+    "old-card-metrics": {"task": "jobs.remove_old_card_metrics", "schedule": crontab(minute="29")},
+    "old-host-events": {"task": "jobs.remove_old_host_events", "schedule": crontab(minute="31")},
+    "what-ifs": {"task": "jobs.answer_what_ifs", "schedule": 5.0},
+    "old-pass-minutes": {"task": "jobs.remove_old_pass_minutes", "schedule": crontab(minute="43")},
+    "old-what-ifs": {"task": "jobs.remove_old_what_ifs", "schedule": crontab(minute="47")},
+    "uploads": {"task": "jobs.collect_uploads", "schedule": crontab(minute="17")},
+    "day-use": {"task": "jobs.sum_up_use", "schedule": crontab(minute="41")},
+    "kept-answers": {"task": "jobs.forget_answers", "schedule": crontab(minute="37")},
+    "free-cards": {"task": "jobs.sample_free_cards", "schedule": crontab()},
+    "stuck-instances": {"task": "jobs.note_stuck_instances", "schedule": crontab()},
 }
 PASS_TASK = "jobs.run_pass"
 # A thread for each of the others, which run once at a time (jobs/tasks.py), and two for passes: one waits while

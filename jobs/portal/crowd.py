@@ -1,35 +1,32 @@
 """Free cards for a thousand pages that ask together: made once for all readers of a kind, and sent by a short way.
 
-Django's own way costs a page more than all of this. Who may read is known from the sockets (live.py): a page that
-is told of a change has one open, which looks after its session and rights. Any other request goes Django's way.
+Who may read is known from the sockets (readers.py): a page that is told of a change has one open, which looks after
+its session and rights. Any other request goes the way of the other parts of pages (parts.py).
 """
 
 import asyncio
 import uuid
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
-from io import BytesIO
 from itertools import chain, zip_longest
 
-from channels.db import database_sync_to_async
-from django.conf import settings
-from django.core.handlers.asgi import ASGIRequest
 from django.db import Error
 from django.http import HttpResponse
-from django.template.loader import render_to_string
+from django.template.loader import get_template, render_to_string
 from django.utils import translation
 from django.utils.cache import add_never_cache_headers
 
-from cluster import hub, lane
+from cluster import hub, lane, threads
 from cluster.inventory import FreeCards
 from jobs.portal import free_cards
 from jobs.portal.free_cards import Kind, QuotasLeft
+from jobs.portal.readers import browser_of, readers
 
 TOPIC = "cards"
 CALM_S = 0.25  # a storm of changes is looked at so often at most
 OLD_S = 60.0  # made anew after this also where nothing was heard
 QUERY = b"part=cards"  # behind the address of the first page
+HEADERS = {"X-Content-Type-Options": "nosniff", "Vary": "Cookie"}
+Sent = tuple[lane.Message, lane.Message]
 
 
 def before(application: lane.Application) -> lane.Application:
@@ -40,7 +37,8 @@ def before(application: lane.Application) -> lane.Application:
         if found is None:
             await application(scope, receive, send)
         else:
-            await lane.answer_with(found, send)
+            for message in found:
+                await send(message)
 
     return route
 
@@ -55,119 +53,93 @@ def _is_asked(scope: lane.Message) -> bool:
     )
 
 
-async def _answer(scope: lane.Message) -> HttpResponse | None:
-    """Return the fragment; None where nobody known asks for it, or it cannot be made here now."""
-    request = ASGIRequest(dict(scope), BytesIO())
-    kind = readers.kind(request.COOKIES.get(settings.SESSION_COOKIE_NAME))
-    if kind is None:
+async def _answer(scope: lane.Message) -> Sent | None:
+    """Return what is sent; None where nobody known asks for it, or it cannot be made here now."""
+    browser = browser_of(scope)
+    reader = readers.of(browser.session_key)
+    if reader is None:
         return None
-    language = translation.get_language_from_request(request)
     try:
-        body = await _tiles().fragment(language, kind)
+        return await _tiles().fragment(browser.language, reader.kind)
     except Error:  # the database is away: Django says so better
         return None
-    headers = {"Content-Language": language, "X-Content-Type-Options": "nosniff", "Vary": "Cookie"}
-    response = HttpResponse(body, headers=headers)
-    add_never_cache_headers(response)
-    return response
 
 
-@dataclass(slots=True)
-class _Session:
-    kind: Kind
-    sockets: int
+@dataclass(frozen=True, slots=True)
+class Figures:
+    """What one version shows."""
+
+    free: list[FreeCards]
+    left: QuotasLeft  # of the businesses of all who were present
 
 
-class Readers:
-    """The sessions whose pages have sockets in this process, and what each may see; of one event loop alone."""
+class Version:
+    """The fragments of the free cards as of one moment, each made by whoever asks for it first."""
 
-    def __init__(self) -> None:
-        """Begin with none."""
-        self._sessions: dict[str, _Session] = {}
+    def __init__(self, made_at: float) -> None:
+        """Begin to read what is free at a moment of the loop's clock, now or soon."""
+        self.made_at = made_at
+        self.mark: hub.Mark = None
+        self._figures = asyncio.create_task(self._load())
+        self._frames: dict[tuple[str, bool], asyncio.Task[list[str]]] = {}
+        self._fragments: dict[tuple[str, Kind], asyncio.Task[Sent]] = {}
 
-    @contextmanager
-    def present(self, session_key: str | None, kind: Kind) -> Iterator[None]:
-        """Answer the session for as long as this lasts, as for one more of its sockets."""
-        if not session_key:
-            yield
-            return
-        session = self._sessions.setdefault(session_key, _Session(kind, 0))
-        session.kind, session.sockets = kind, session.sockets + 1
-        try:
-            yield
-        finally:
-            session.sockets -= 1
-            if not session.sockets:
-                del self._sessions[session_key]
+    async def fragment(self, language: str, kind: Kind) -> Sent:
+        """Return the fragment for a kind of reader; raises django.db.Error."""
+        made = self._fragments.get((language, kind))
+        if made is None:
+            made = self._fragments[language, kind] = asyncio.create_task(self._fill(language, kind))
+        return await asyncio.shield(made)  # whoever hangs up breaks nothing off for the others
 
-    def sees(self, session_key: str | None, kind: Kind) -> None:
-        """Note what a session that is present may see from now on."""
-        if session_key:
-            self._sessions[session_key].kind = kind
+    def is_old(self) -> bool:
+        """Say whether there may be another one by now."""
+        now = asyncio.get_running_loop().time()
+        if now < self.made_at:
+            return False  # it is read only then, and so it holds what is known by now
+        return hub.heard(TOPIC, self.mark) or now > self.made_at + OLD_S
 
-    def kind(self, session_key: str | None) -> Kind | None:
-        """Return what the session may see; None where it has no socket here."""
-        session = self._sessions.get(session_key) if session_key else None
-        return session.kind if session else None
+    async def _load(self) -> Figures:
+        await asyncio.sleep(self.made_at - asyncio.get_running_loop().time())
+        self.mark = hub.mark()  # what is heard from here on makes it old
+        return await threads.run_for_pages(_figures, readers.businesses())
+
+    async def _fill(self, language: str, kind: Kind) -> Sent:
+        """Put what is left of the reader's quotas into the frame that all of his language see."""
+        figures = await asyncio.shield(self._figures)
+        frame = self._frames.get((language, kind.exact))
+        if frame is None:
+            frame = asyncio.create_task(_frame(language, figures.free, exact=kind.exact))
+            self._frames[language, kind.exact] = frame
+        return await threads.run_for_pages(_filled, language, kind, figures, await asyncio.shield(frame))
 
 
 class Tiles:
-    """The fragments of one version of the free cards, each made by whoever asks for it first."""
+    """The version that is shown now."""
 
     def __init__(self) -> None:
         """Begin with none; the first question makes the first version."""
-        self._mark: hub.Mark = None
-        self._made_at = -OLD_S
-        self._free: asyncio.Task[list[FreeCards]] | None = None
-        self._frames: dict[tuple[str, bool], asyncio.Task[list[str]]] = {}
-        self._fragments: dict[tuple[str, Kind], asyncio.Task[bytes]] = {}
+        self._version: Version | None = None
 
-    async def fragment(self, language: str, kind: Kind) -> bytes:
+    async def fragment(self, language: str, kind: Kind) -> Sent:
         """Return the fragment for a kind of reader, as of a moment after the last change; raises django.db.Error."""
-        free = self._free
-        if free is None or self._is_old():
-            free = self._renew()
-        made = self._fragments.get((language, kind))
-        if made is None:
-            filling = self._fill(language, kind, free)
-            made = self._fragments[language, kind] = asyncio.create_task(filling)
+        version = self._version
+        if version is None or version.is_old():
+            now = asyncio.get_running_loop().time()
+            version = self._version = Version(max(now, version.made_at + CALM_S) if version else now)
         try:
-            return await asyncio.shield(made)  # whoever hangs up breaks nothing off for the others
+            return await version.fragment(language, kind)
         except Error:
-            self._free = None
+            if self._version is version:
+                self._version = None
             raise
 
-    def _is_old(self) -> bool:
-        now = asyncio.get_running_loop().time()
-        if now < self._made_at:
-            return False  # it is read only then, and so it holds what is known by now
-        return hub.heard(TOPIC, self._mark) or now > self._made_at + OLD_S
 
-    def _renew(self) -> "asyncio.Task[list[FreeCards]]":
-        """Begin a new version, soon after the last one at the earliest; return the cards that it is made of."""
-        self._frames, self._fragments = {}, {}
-        now = asyncio.get_running_loop().time()
-        self._made_at = max(now, self._made_at + CALM_S)
-        self._free = asyncio.create_task(self._load(self._made_at - now))
-        return self._free
-
-    async def _load(self, wait_s: float) -> list[FreeCards]:
-        await asyncio.sleep(wait_s)
-        self._mark = hub.mark()  # what is heard from here on makes it old
-        return list(await database_sync_to_async(free_cards.now)())
-
-    async def _fill(self, language: str, kind: Kind, free: "asyncio.Task[list[FreeCards]]") -> bytes:
-        """Put what is left of the reader's quotas into the frame that all of his language see."""
-        frame = self._frames.get((language, kind.exact))
-        if frame is None:
-            making = _frame(language, free, exact=kind.exact)
-            frame = self._frames[language, kind.exact] = asyncio.create_task(making)
-        parts = await asyncio.shield(frame)
-        return bytes(await database_sync_to_async(_filled)(language, kind, free.result(), parts))
+async def _frame(language: str, free: list[FreeCards], *, exact: bool) -> list[str]:
+    return await threads.run_for_pages(_parts, language, free, exact)
 
 
-async def _frame(language: str, free: "asyncio.Task[list[FreeCards]]", *, exact: bool) -> list[str]:
-    return list(await database_sync_to_async(_parts)(language, await asyncio.shield(free), exact))
+def _figures(businesses: set[int]) -> Figures:
+    return Figures(free_cards.now(), QuotasLeft(businesses))
 
 
 def _parts(language: str, free: list[FreeCards], exact: bool) -> list[str]:
@@ -178,15 +150,18 @@ def _parts(language: str, free: list[FreeCards], exact: bool) -> list[str]:
         return render_to_string("home.html#cards", {"regions": regions}).split(slot)
 
 
-def _filled(language: str, kind: Kind, free: list[FreeCards], parts: list[str]) -> bytes:
-    left = QuotasLeft(dict(kind.businesses))
+def _filled(language: str, kind: Kind, figures: Figures, parts: list[str]) -> Sent:
+    mine = {pk for pk, _flag in kind.businesses}
+    left = figures.left if mine <= figures.left.businesses else QuotasLeft(mine)  # he came since
+    template = get_template("includes/quotas_left.html")
     with translation.override(language):
-        quotas = (left(one.gpu_type_id, one.region_id) for one in free)
-        shown = [render_to_string("includes/quotas_left.html", {"quotas": found}) for found in quotas]
-    return "".join(chain.from_iterable(zip_longest(parts, shown, fillvalue=""))).encode()
+        shown = [template.render({"quotas": left.of(kind, one)}) for one in figures.free]
+        body = "".join(chain.from_iterable(zip_longest(parts, shown, fillvalue="")))
+        response = HttpResponse(body, headers={"Content-Language": language, **HEADERS})
+    add_never_cache_headers(response)
+    return lane.messages(response)
 
 
-readers = Readers()
 _of_loops: dict[asyncio.AbstractEventLoop, Tiles] = {}
 
 

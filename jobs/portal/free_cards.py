@@ -1,6 +1,6 @@
 """The tiles of free cards: a range, the largest gang, what quota leaves, the last day, hosts by free cards."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from itertools import groupby
@@ -82,9 +82,9 @@ def now() -> list[FreeCards]:
 
 def by_region(kind: Kind) -> list[RegionTiles]:
     """Return the tiles, region by region in the order of their names; three queries of the reader's own."""
-    quotas = QuotasLeft(dict(kind.businesses))
+    left = QuotasLeft(pk for pk, _flag in kind.businesses)
     free = _free.get()
-    return tiles(free, exact=kind.exact, quotas=[quotas(one.gpu_type_id, one.region_id) for one in free])
+    return tiles(free, exact=kind.exact, quotas=[left.of(kind, one) for one in free])
 
 
 def tiles(
@@ -121,17 +121,17 @@ _last_day = Fresh(lambda: samples.last_day(timezone.now()), COURSE_S)
 class QuotasLeft:
     """What is left of the quotas of some businesses, by type and region."""
 
-    def __init__(self, flags: dict[int, str]) -> None:
-        self._flags = flags
-        self._ledger = use.ledger(flags)
+    def __init__(self, businesses: Iterable[int]) -> None:
+        self.businesses = frozenset(businesses)
+        self._ledger = use.ledger(self.businesses)
 
-    def __call__(self, gpu_type: int, region: int) -> list[QuotaLeft]:
-        """Return what is left for tasks of the type in the region, of those who have a quota of it."""
+    def of(self, kind: Kind, free: FreeCards) -> list[QuotaLeft]:
+        """Return what is left for tasks of that type in that region, of a reader's businesses with a quota of it."""
         found = []
-        for business, flag in self._flags.items():
-            _, limit = self._ledger.high_use(business, gpu_type)
+        for business, flag in kind.businesses:
+            _, limit = self._ledger.high_use(business, free.gpu_type_id)
             if limit:
-                left = self._ledger.high_caps(business, gpu_type).left(region)
+                left = self._ledger.high_caps(business, free.gpu_type_id).left(free.region_id)
                 found.append(QuotaLeft(flag=flag, left=max(0, left), limit=limit))
         return found[:BUSINESSES_SHOWN]
 

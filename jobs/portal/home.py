@@ -2,6 +2,7 @@
 
 from django.http import HttpResponse
 from django.shortcuts import render
+from django.views.decorators.http import require_safe
 
 from jobs.models import Task, Template
 from jobs.portal import free_cards, newcomers
@@ -13,6 +14,7 @@ MINE_SHOWN = 8
 
 
 @page
+@require_safe
 def home(request: PortalRequest) -> HttpResponse:
     """Show free cards, live and each minute; ?part= asks for one fragment."""
     part = request.GET.get("part", "") if wants_fragment(request) else ""

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from django.http import HttpResponse
 from django.shortcuts import render
 from django.urls import reverse
+from django.views.decorators.http import require_safe
 
 from jobs import filter_words, kept_views, pages
 from jobs.filters import Filters
@@ -28,6 +29,7 @@ class Page:
 
 
 @page
+@require_safe
 def tasks(request: PortalRequest) -> HttpResponse:
     """Show the tasks that the user may see; htmx gets the list, or the list and its filters, alone."""
     filters, faults = filter_words.read(request.GET, request.user)

@@ -1,22 +1,19 @@
 """Rows of task lists, built lean: a fixed number of queries for any number of rows."""
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from django.db.models import OuterRef, Subquery
 from django.utils import timezone
 from django.utils.functional import Promise
 from django.utils.translation import gettext as _
 
 from cluster.models import GpuType
-from jobs import endings
 from jobs.durations import clock
-from jobs.engine import ask
 from jobs.models import Attempt, Task, TaskQuerySet
 from jobs.portal import words
 from jobs.scheduling.reasons import SENTENCES, Reason
 from jobs.states import WAITING
+from jobs.why import last_attempts, why
 
 SHOWN = (
     "id",
@@ -34,7 +31,6 @@ SHOWN = (
     "user__username",
     "region__name",
 )
-SAYS_ITSELF = frozenset({"", "succeeded", "stop", "evicted"})  # ends that are no more than the state says
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -117,12 +113,6 @@ class Lasting:
         return cls(seconds=str(round(lasted.total_seconds())), shown=clock(lasted))
 
 
-def waits_because(task: Task) -> str:
-    """Return the sentence that says why a task waits; blank where it does not, or no pass saw it yet."""
-    reason = ask.reason(task) if task.state in WAITING else None
-    return reason["message"] if reason else ""
-
-
 def advice(task: Task) -> str:
     """Return what could be done so that a waiting task starts; blank where there is nothing but waiting."""
     waits = task.state in WAITING and task.reason_code in SENTENCES
@@ -147,25 +137,6 @@ def rows_of(ids: list[int]) -> list[Row]:
     """Return the rows of these tasks in this order, in three queries."""
     found = {row.id: row for row in rows(Task.objects.filter(pk__in=ids))}
     return [found[pk] for pk in ids if pk in found]
-
-
-def last_attempts(task_ids: Iterable[int]) -> dict[int, Attempt]:
-    """Return the last attempt by task: what it became, where it is one of several, and how it ended."""
-    last = Attempt.objects.filter(task=OuterRef("task")).order_by("-number").values("number")[:1]
-    found = Attempt.objects.filter(task__in=list(task_ids), number=Subquery(last))
-    columns = found.only(
-        *("task_id", "task_class", "gpu_type_id", "running_at", "ended_at", "outcome_code", "outcome_args")
-    )
-    return {attempt.task_id: attempt for attempt in columns}
-
-
-def why(task: Task, last: Attempt | None) -> tuple[str, str]:
-    """Return why a task waits, or ended as it did: the code and the sentence; blank where its state says all."""
-    if task.state in WAITING:
-        return task.reason_code, waits_because(task)
-    if not task.is_over or last is None or last.outcome_code in SAYS_ITSELF:
-        return "", ""
-    return last.outcome_code, endings.sentence(last.outcome_code, last.outcome_args)
 
 
 def _row(task: Task, names: dict[int, str], last: Attempt | None) -> Row:

@@ -9,10 +9,10 @@ from django.core.exceptions import PermissionDenied
 from django.http import Http404, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.utils.translation import gettext as _
-from django.views.decorators.http import require_POST
+from django.views.decorators.http import require_POST, require_safe
 
 from cluster import logs
-from jobs import config, services
+from jobs import config, elsewhere, services
 from jobs.engine import ask, forecasts
 from jobs.models import Task
 from jobs.portal import causes, differences, history, once, rows, steps, waiting, words
@@ -33,6 +33,7 @@ class Facts:
 
 
 @page
+@require_safe
 def task(request: PortalRequest, pk: int) -> HttpResponse:
     """Show a task; htmx gets the part that changes."""
     found = _visible(request, pk)
@@ -53,6 +54,7 @@ def task(request: PortalRequest, pk: int) -> HttpResponse:
         "origin": causes.named(origins, request.user).get(found.origin_id or 0),
         "moments": history.moments(found, request.user),
         "verbs": _verbs(request.user, found),
+        "elsewhere": elsewhere.about(elsewhere.named(found.config)),
     }
     if wants_fragment(request):
         return render(request, "task.html#live", context)

@@ -14,6 +14,7 @@ from jobs.portal import causes, rows
 from jobs.scheduling.reasons import SENTENCES, Advice, Reason
 from jobs.scheduling.survey import Seen, Why
 from jobs.states import WAITING
+from jobs.why import waits_because
 from quotas.models import Quota
 
 LEAVERS_NAMED = 5
@@ -104,7 +105,7 @@ def why(task: Task, user: User) -> Waiting | None:
     head = task.reason_args.get("head")
     named = causes.named([*leavers[:LEAVERS_NAMED], *([head] if isinstance(head, int) else [])], user)
     return Waiting(
-        said=rows.waits_because(task),
+        said=waits_because(task),
         tag=_tag(Reason(task.reason_code).advice[0]) if known else None,
         advice=rows.advice(task),
         head=named.get(head) if isinstance(head, int) else None,

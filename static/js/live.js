@@ -4,7 +4,8 @@
   if (!badge) return;
 
   const QUIET_MS = 45000; // the server says something every 20 s; a socket silent this long is dead
-  const CALM_MS = { cards: 1000, tasks: 2000, task: 500, log: 500, pulse: 50000 }; // at most one event in this time
+  const CALM_MS = { pulse: 50000 }; // at most one event in this time, of other kinds in the next
+  const CALM_ELSE_MS = 500;
   const FIRST_RETRY_MS = 1000;
   const LONGEST_RETRY_MS = 30000;
   const SOON = 3; // so many tries are "reconnecting"; after that the page says how old it is
@@ -58,7 +59,7 @@
   function tell(kind, spreadMs) {
     if (document.hidden) missed.add(kind);
     if (due[kind] || document.hidden) return;
-    const calm = (last[kind] || 0) + (CALM_MS[kind] || 1000) - Date.now();
+    const calm = (last[kind] || 0) + (CALM_MS[kind] || CALM_ELSE_MS) - Date.now();
     due[kind] = setTimeout(
       () => {
         due[kind] = 0;

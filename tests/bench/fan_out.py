@@ -1,99 +1,61 @@
-"""A change of the free cards on its way to a thousand open first pages: how long until each of them shows it.
+"""A change on its way to a thousand open pages: how long until each of them shows it.
 
-A real server, Valkey and database; a socket per page, of people of several businesses in two languages. A host is
-cordoned and let back; each page that is told so asks for its part as it would in a browser, after the pause that the
-server told it, on a connection of its own, and has to get the new figure. At the end the same with a part that is
-made for each page alone.
+A real server, Valkey and database; a socket per page, of people of several businesses in two languages. Each page that
+is told of a change asks for its part as it would in a browser, after the pause that the server told it, on a connection
+of its own, and has to get what is so now. The rounds: a host is cordoned and let back, and all have the first page
+open; a task is held and released, and all have its page open, or the list of tasks; both at once, and everybody has
+something else open. The pages are this process (`_pages.py`), on the same processors as the server.
 """
 
 import asyncio
-import json
 import os
-import random
 import re
 import statistics
 import tempfile
 import time
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from urllib.parse import urlsplit
 
-from websockets.asyncio.client import ClientConnection, connect
+import uvloop
 
 from tests import valkey
+from tests.bench._pages import Page, Part, Round
+from tests.bench._web import cpu_s
 from tests.browser.site import Site
 
-SOCKETS = 1000
+PAGES = 1000
 BUSINESSES, USERS = 20, 40  # users are spread over the businesses, pages over the users
 LANGUAGES = ("en", "zh-hans")
 AT_ONCE = 20  # sockets that are opened together
-ROUNDS = 20
 PAUSE_S = 2.0
 LONGEST_S = 300  # that a round may take, on a machine that is busy with other things
-WARM_ROUNDS = 5  # after these, what the server's memory grows by is counted
-SHARED = "/?part=cards"
-ALONE = "/tasks/1/"  # one task's page, its changing part: the dearest of what pages ask for
-FIGURE = re.compile(rb'title="M40">.*?class="h1[^>]*>(.*?)<', re.DOTALL)  # free M40 cards, in either language
+ROUNDS = 12  # of one kind
+WARM_ROUNDS = 4  # after these, what the server's memory grows by is counted
+CARDS = Part(
+    topic="cards",
+    path="/?part=cards",
+    says=re.compile(rb'title="M40">.*?class="h1[^>]*>(.*?)<', re.DOTALL),  # free M40 cards
+)
+TASK = Part(topic="task.1", path="/tasks/1/", says=re.compile(rb'class="status status-(\w+)'))
+ROW = re.compile(rb'id="row-1".*?class="status status-(\w+)', re.DOTALL)
+LIST = Part(topic="tasks", path="/tasks/", says=ROW, target="list")
+OPEN = Part(topic="tasks", path="/tasks/?state=open", says=ROW, target="list")
+OTHER = Part(topic="task.2", path="/tasks/2/")
+# What a hundred people have open, in a company that works.
+MIX = ((CARDS,),) * 40 + ((LIST,),) * 20 + ((OPEN,),) * 15 + ((TASK,),) * 10 + ((OTHER,),) * 15
+FREE, HELD = {CARDS.path: b"4"}, {part.path: b"secondary" for part in (TASK, LIST, OPEN)}
+NONE, QUEUED = {CARDS.path: b"0"}, {part.path: b"azure" for part in (TASK, LIST, OPEN)}
 
 
 @dataclass(slots=True)
-class Page:
-    """One open page."""
+class Figures:
+    """What pages of one kind took, over all rounds."""
 
-    socket: ClientConnection
-    cookies: str
-    heard_s: float = 0.0  # since the change
-    shown_s: float = 0.0
-
-
-@dataclass(slots=True)
-class Round:
-    """One change, and how far it came."""
-
-    topic: str
-    fetch: Callable[[Page], Awaitable[None]]
-    began: float = 0.0
-    spread_ms: float = 0.0
-    left: int = SOCKETS
-    over: asyncio.Event = field(default_factory=asyncio.Event)
-
-
-@dataclass(slots=True)
-class Crowd:
-    """All the pages."""
-
-    site: Site
-    pages: list[Page] = field(default_factory=list)
-    now: Round | None = None
-
-    async def listen(self, page: Page, group: asyncio.TaskGroup) -> None:
-        """Let the page ask whenever it hears of what the round changed."""
-        async for text in page.socket:
-            message = json.loads(text)
-            if self.now is not None and self.now.began and self.now.topic in message["changed"]:
-                page.heard_s = time.perf_counter() - self.now.began
-                group.create_task(self._ask(page, self.now, message["spread_ms"][self.now.topic]))
-
-    async def _ask(self, page: Page, now: Round, spread_ms: float) -> None:
-        now.spread_ms = spread_ms
-        await asyncio.sleep(random.uniform(0, spread_ms / 1000))
-        await now.fetch(page)
-        page.shown_s = time.perf_counter() - now.began
-        now.left -= 1
-        if not now.left:
-            now.over.set()
-
-    async def hear(
-        self, topic: str, change: Callable[[], None], fetch: Callable[[Page], Awaitable[None]]
-    ) -> Round:
-        """Make one change, and wait until all pages show it."""
-        self.now = Round(topic, fetch)
-        self.now.began = time.perf_counter()
-        await asyncio.to_thread(change)
-        await asyncio.wait_for(self.now.over.wait(), LONGEST_S)
-        found, self.now = self.now, None
-        return found
+    heard: list[float] = field(default_factory=list)
+    shown: list[float] = field(default_factory=list)
+    worked: list[float] = field(default_factory=list)
+    own: list[float] = field(default_factory=list)
 
 
 def run() -> dict[str, float | int]:
@@ -110,7 +72,7 @@ def run() -> dict[str, float | int]:
                 import django
 
                 django.setup()
-                return asyncio.run(_measure(site, list(_sessions())))
+                return uvloop.run(_measure(site, list(_sessions())))
             finally:
                 site.stop()
         finally:
@@ -134,111 +96,92 @@ def _sessions() -> Iterator[str]:
 
 
 async def _measure(site: Site, sessions: list[str]) -> dict[str, float | int]:
-    crowd = Crowd(site)
-    heard: list[float] = []
-    shown: list[float] = []
-    worked: list[float] = []
-    async with asyncio.TaskGroup() as group:
-        await _open(crowd, sessions, group)
-        for number in range(ROUNDS):
-            await asyncio.sleep(PAUSE_S)
-            away, worked_s = number % 2 == 0, _worked_s(site.pid)
-            await crowd.hear("cards", _cordon if away else _let_back, _fetches(site, b"0" if away else b"4"))
-            heard += [page.heard_s for page in crowd.pages]
-            shown += [page.shown_s for page in crowd.pages]
-            worked.append(_worked_s(site.pid) - worked_s)
-            if number == WARM_ROUNDS:
-                warm_mib = _memory_mib(site.pid, "VmRSS")
-        grown_mib = _memory_mib(site.pid, "VmRSS") - warm_mib
-        alone = await crowd.hear("task.1", _touch_task, _fetches_alone(site))
-        await asyncio.gather(*(page.socket.close() for page in crowd.pages))
-    return {
-        "sockets": SOCKETS,
-        **_quantiles("", shown),
-        **_quantiles("hint_", heard),
-        "worked_ms": round(statistics.median(worked) * 1000),
-        "peak_mib": round(_memory_mib(site.pid, "VmHWM")),
-        "grown_mib": round(grown_mib, 1),
-        **_quantiles("alone_", [page.shown_s for page in crowd.pages]),
-        "alone_spread_ms": round(alone.spread_ms),
-    }
+    found: dict[str, float | int] = {"pages": PAGES}
+    kinds = {"": [(CARDS,)], "task_": [(TASK,)], "list_": [(LIST,)], "mix_": MIX}
+    for prefix, open_ones in kinds.items():
+        pages = await _open(site, sessions, open_ones)
+        figures, grown_mib = await _rounds(site, pages)
+        found |= {
+            **_quantiles(prefix, figures.shown),
+            **_quantiles(f"{prefix}hint_", figures.heard),
+            f"{prefix}worked_ms": round(statistics.median(figures.worked) * 1000),
+            f"{prefix}pages_worked_ms": round(statistics.median(figures.own) * 1000),
+            f"{prefix}spread_ms": round(max(max(page.spread_ms.values(), default=0) for page in pages)),
+            f"{prefix}grown_mib": round(grown_mib, 1),
+            f"{prefix}threads": round(_status(site.pid, "Threads")),
+        }
+        for page in pages:
+            page.close()
+        await asyncio.sleep(PAUSE_S)
+    return found | {"peak_mib": round(_status(site.pid, "VmHWM") / 1024)}
 
 
-async def _open(crowd: Crowd, sessions: list[str], group: asyncio.TaskGroup) -> None:
-    address = crowd.site.url.replace("http", "ws", 1) + "/ws/live/?topic=cards&topic=tasks&topic=task.1"
-    for start in range(0, SOCKETS, AT_ONCE):
-        cookies = [sessions[number % len(sessions)] for number in range(start, start + AT_ONCE)]
-        sockets = await asyncio.gather(*(_socket(address, crowd.site.url, one) for one in cookies))
-        crowd.pages += [Page(socket, one) for socket, one in zip(sockets, cookies, strict=True)]
-    for page in crowd.pages:
-        group.create_task(crowd.listen(page, group))
+async def _open(site: Site, sessions: list[str], kinds: Sequence[tuple[Part, ...]]) -> list[Page]:
+    pages = [
+        Page(site.url, sessions[number % len(sessions)], *kinds[number * 37 % len(kinds)])
+        for number in range(PAGES)
+    ]
+    for start in range(0, PAGES, AT_ONCE):
+        await asyncio.gather(*(page.open() for page in pages[start : start + AT_ONCE]))
     await asyncio.sleep(PAUSE_S)  # the first message, which tells all to look once, is over
+    return pages
 
 
-async def _socket(address: str, origin: str, cookies: str) -> ClientConnection:
-    headers = {"Cookie": cookies, "Origin": origin}
-    return await connect(
-        address, additional_headers=headers, compression=None, open_timeout=60, ping_interval=None
-    )
+async def _rounds(site: Site, pages: list[Page]) -> tuple[Figures, float]:
+    """Change what the pages show, there and back; return the figures and by how many MiB the server grew."""
+    found, warm_kib = Figures(), 0.0
+    for number in range(ROUNDS):
+        await asyncio.sleep(PAUSE_S)
+        away = number % 2 == 0
+        concerned = await _round(
+            site, pages, found, (NONE | HELD) if away else (FREE | QUEUED), _change(away)
+        )
+        found.heard += [page.heard_s for page in concerned]
+        found.shown += [page.shown_s for page in concerned]
+        if number == WARM_ROUNDS:
+            warm_kib = _status(site.pid, "VmRSS")
+    return found, (_status(site.pid, "VmRSS") - warm_kib) / 1024
 
 
-def _fetches(site: Site, figure: bytes) -> Callable[[Page], Awaitable[None]]:
-    """Return what a page does: ask for the tiles, and find the figure in them."""
-
-    async def fetch(page: Page) -> None:
-        found = FIGURE.search(await _get(site, SHARED, page.cookies))
-        assert found is not None
-        assert found[1] == figure, f"{found[1]!r} is the figure of before"
-
-    return fetch
-
-
-def _fetches_alone(site: Site) -> Callable[[Page], Awaitable[None]]:
-    async def fetch(page: Page) -> None:
-        assert b'id="live"' in await _get(site, ALONE, page.cookies)
-
-    return fetch
-
-
-async def _get(site: Site, path: str, cookies: str) -> bytes:
-    """Return the answer to a question of htmx, asked on a connection of its own: a client's own cost stays small."""
-    where = urlsplit(site.url)
-    reader, writer = await asyncio.open_connection(where.hostname, where.port)
-    lines = (f"GET {path} HTTP/1.1", f"Host: {where.netloc}", f"Cookie: {cookies}", "HX-Request: true")
-    writer.write("\r\n".join((*lines, "Connection: close", "", "")).encode())
-    answer = await reader.read(-1)
-    writer.close()
-    head, _blank, body = answer.partition(b"\r\n\r\n")
-    assert head.startswith(b"HTTP/1.1 200 "), head
-    return body
+async def _round(
+    site: Site, pages: list[Page], found: Figures, now: dict[str, bytes], change: Callable[[], None]
+) -> list[Page]:
+    """Make one change, and wait until all pages that it concerns show it; return these."""
+    concerned = [page for page in pages if any(part.path in now for part in page.parts)]
+    worked_s, own_s = cpu_s(site.pid), time.process_time()
+    this = Round(now, time.perf_counter(), len(concerned))
+    for page in pages:
+        if page.lost:
+            raise page.lost
+        page.round = this
+    await asyncio.to_thread(change)
+    await asyncio.wait_for(this.over.wait(), LONGEST_S)
+    for page in pages:
+        page.round = None
+    if this.fault:
+        raise this.fault
+    found.worked.append(cpu_s(site.pid) - worked_s)
+    found.own.append(time.process_time() - own_s)
+    return concerned
 
 
-def _cordon() -> None:
-    _move("ready", "cordoned")
-
-
-def _let_back() -> None:
-    _move("cordoned", "ready")
-
-
-def _move(old: str, new: str) -> None:
+def _change(away: bool) -> Callable[[], None]:
+    """Return what takes a host and a task away, or brings them back."""
     from cluster import host_moves
     from cluster.host_states import State
     from cluster.models import Host
+    from jobs import services
+    from jobs.models import Task
 
-    assert host_moves.move(Host.objects.get(name="gpu-3").pk, State(old), State(new), reason="bench")
+    states = (State.READY, State.CORDONED)
 
+    def change() -> None:
+        task = Task.objects.get(pk=1)
+        (services.hold if away else services.release)(task, task.user)
+        host = Host.objects.get(name="gpu-3").pk
+        assert host_moves.move(host, *(states if away else states[::-1]), reason="bench")
 
-def _touch_task() -> None:
-    from cluster import hints
-
-    hints.publish("task.1")
-
-
-def _worked_s(pid: int) -> float:
-    """Return how long processors have worked for the server: what a round takes where nothing else runs."""
-    user, system = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[11:13]
-    return (int(user) + int(system)) / os.sysconf("SC_CLK_TCK")
+    return change
 
 
 def _quantiles(prefix: str, seconds: list[float]) -> dict[str, float]:
@@ -246,6 +189,6 @@ def _quantiles(prefix: str, seconds: list[float]) -> dict[str, float]:
     return {f"{prefix}p50_ms": round(cuts[49] * 1000, 1), f"{prefix}p99_ms": round(cuts[98] * 1000, 1)}
 
 
-def _memory_mib(pid: int, what: str) -> float:
+def _status(pid: int, what: str) -> float:
     lines = Path(f"/proc/{pid}/status").read_text().splitlines()
-    return next(int(line.split()[1]) for line in lines if line.startswith(what)) / 1024
+    return next(int(line.split()[1]) for line in lines if line.startswith(f"{what}:"))

@@ -1,0 +1,339 @@
+"""The parts of live pages: made once for those who get the same, and never given to anybody else."""
+
+import asyncio
+import re
+import time
+from collections.abc import Awaitable, Callable
+from itertools import pairwise
+from typing import Any
+
+import pytest
+from asgiref.sync import async_to_sync, sync_to_async
+from django.contrib.auth.models import User
+from django.test import Client
+
+from cluster import hints, hub, threads, whole
+from jobs.models import Task
+from jobs.portal import parts
+from jobs.portal.readers import Reader, reader_of, readers
+from quotas.models import Member
+from quotas.sessions import OwnedSession
+from tests.world import World
+
+pytestmark = pytest.mark.django_db(transaction=True)
+DJANGO = "Django's way"
+TOKEN = re.compile(r'csrfmiddlewaretoken" value="(\w+)"')
+
+
+class Pages:
+    """Open pages, their sessions and what was made for them."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.made_at: list[float] = []
+        self.status = 0
+        self._readers: dict[str, Reader] = {}
+        self._application = parts.before(self._django)
+        answer = whole.answer
+
+        def counted(*args: Any) -> Any:
+            self.made_at.append(time.monotonic())
+            return answer(*args)
+
+        monkeypatch.setattr(whole, "answer", counted)
+
+    def of(self, user: User, *, with_socket: bool = True) -> str:
+        """Return the session of a page of `user`."""
+        browser = Client()
+        browser.force_login(user)
+        session = browser.cookies["sessionid"].value
+        if with_socket:
+            self._readers[session] = reader_of(user)
+        return session
+
+    def run(self, deed: Callable[[], Awaitable[None]]) -> None:
+        """Run it while the pages have their sockets and news are heard."""
+
+        async def go() -> None:
+            async with hub.listen("tasks") as listener:
+                await listener.changed(60)  # subscribed
+                waiting = [readers.present(session, reader) for session, reader in self._readers.items()]
+                for present in waiting:
+                    present.__enter__()
+                try:
+                    await deed()
+                finally:
+                    for present in waiting:
+                        present.__exit__(None, None, None)
+
+        async_to_sync(go)()
+
+    async def ask(self, session: str, where: str = "/tasks/", *, token: str = "", **changes: Any) -> str:
+        """Return what the page is answered."""
+        cookies = f"sessionid={session}; django_language=en" + (f"; csrftoken={token}" if token else "")
+        target = b"list" if where.startswith("/tasks/?") or where == "/tasks/" else b"live"
+        headers = [(b"host", b"testserver"), (b"cookie", cookies.encode())]
+        headers += [(b"hx-request", b"true"), (b"hx-target", target)]
+        path, _mark, query = where.partition("?")
+        scope = {
+            **{"type": "http", "method": "GET", "path": path, "query_string": query.encode()},
+            **{"headers": headers, "server": ("testserver", 80), "client": ("127.0.0.1", 1)},
+        }
+        sent: list[dict[str, Any]] = []
+
+        async def send(message: dict[str, Any]) -> None:
+            sent.append(message)
+
+        async def receive() -> dict[str, Any]:
+            raise AssertionError("nothing is read")
+
+        await self._application(scope | changes, receive, send)
+        self.status = sent[0]["status"]
+        return b"".join(part.get("body", b"") for part in sent[1:]).decode()
+
+    async def _django(self, _scope: Any, _receive: Any, send: Any) -> None:
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+        await send({"type": "http.response.body", "body": DJANGO.encode()})
+
+
+async def told(*topics: str) -> None:
+    """Say that something changed, and wait until it is heard."""
+    async with hub.listen(*topics) as listener:
+        await sync_to_async(hints.publish)(*topics)
+        await listener.changed(60)
+
+
+@pytest.fixture
+def pages(valkey: str, monkeypatch: pytest.MonkeyPatch) -> Pages:
+    return Pages(monkeypatch)
+
+
+@pytest.fixture
+def task(valkey: str) -> Task:
+    return World().task(task_flag="of-ads")
+
+
+def test_a_list_is_made_once_for_all_of_the_same_businesses_who_ask_together(
+    pages: Pages, task: Task
+) -> None:
+    people = [pages.of(World().user(name, "ads")) for name in ("ann", "cid", "eve") for _ in range(3)]
+
+    async def deed() -> None:
+        answers = await asyncio.gather(*(pages.ask(session) for session in people))
+        assert "of-ads" in answers[0]
+        assert len(set(answers)) == len(pages.made_at) == 1
+
+    pages.run(deed)
+
+
+def test_what_is_right_is_not_made_again_for_a_moment_and_anew_after_a_change(
+    pages: Pages, task: Task
+) -> None:
+    ann = pages.of(task.user)
+
+    async def deed() -> None:
+        assert await pages.ask(ann) == await pages.ask(ann)
+        assert len(pages.made_at) == 1
+        await Task.objects.aupdate(task_flag="renamed")
+        await told("tasks")
+        assert "renamed" in await pages.ask(ann)
+
+    pages.run(deed)
+
+
+def test_what_no_topic_speaks_of_is_shown_after_a_moment(
+    pages: Pages, task: Task, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(parts, "FRESH_S", 0.1)
+    ann = pages.of(task.user)
+
+    async def deed() -> None:
+        await pages.ask(ann)
+        await Task.objects.aupdate(task_flag="renamed")
+        await asyncio.sleep(0.2)
+        assert parts._answers()._found == {}, "nothing is kept longer than it is right"
+        assert "renamed" in await pages.ask(ann)
+
+    pages.run(deed)
+
+
+def test_somebody_of_another_business_gets_his_own_list(pages: Pages, task: Task) -> None:
+    ann, oz = pages.of(task.user), pages.of(World().user("oz", "speech"))
+    World().task("speech", "oz", task_flag="of-speech")
+
+    async def deed() -> None:
+        mine, his = await asyncio.gather(pages.ask(ann), pages.ask(oz))
+        assert ("of-ads" in mine, "of-speech" in mine) == (True, False)
+        assert ("of-ads" in his, "of-speech" in his) == (False, True)
+
+    pages.run(deed)
+
+
+@pytest.mark.parametrize("query", ["user=me", "us%65r=me", "state=queued&user=me"])
+def test_a_list_of_somebodys_own_tasks_is_his_alone(query: str, pages: Pages, task: Task) -> None:
+    ann, cid = pages.of(task.user), pages.of(World().user("cid", "ads"))
+
+    async def deed() -> None:
+        mine, his = [await pages.ask(session, f"/tasks/?{query}") for session in (ann, cid)]
+        assert ("of-ads" in mine, "of-ads" in his) == (True, False)
+
+    pages.run(deed)
+
+
+def test_the_open_tasks_on_the_first_page_are_those_of_whoever_asks(pages: Pages, task: Task) -> None:
+    ann, cid = pages.of(task.user), pages.of(World().user("cid", "ads"))
+
+    async def deed() -> None:
+        mine, his = [await pages.ask(session, "/?part=mine") for session in (ann, cid)]
+        assert ("of-ads" in mine, "of-ads" in his) == (True, False)
+
+    pages.run(deed)
+
+
+def test_forms_carry_the_secret_of_the_browser_that_asks(pages: Pages, task: Task) -> None:
+    """Whoever had that of another could act in his name."""
+    ann = pages.of(task.user)
+
+    async def deed() -> None:
+        found = [TOKEN.findall(await pages.ask(ann, f"/tasks/{task.pk}/", token=32 * one)) for one in "ab"]
+        assert all(found)
+        assert not set(found[0]) & set(found[1])
+        assert len(pages.made_at) == 2
+
+    pages.run(deed)
+
+
+def test_no_list_has_a_form_with_a_secret(pages: Pages, task: Task) -> None:
+    """It is shared by all who see the same tasks."""
+    ann = pages.of(task.user)
+
+    async def deed() -> None:
+        shown = await pages.ask(ann, token=32 * "a")
+        assert "of-ads" in shown
+        assert not TOKEN.findall(shown)
+
+    pages.run(deed)
+
+
+def test_who_has_no_socket_is_asked_who_he_is(pages: Pages, task: Task) -> None:
+    ann, cid = pages.of(task.user), pages.of(World().user("cid", "ads"), with_socket=False)
+
+    async def deed() -> None:
+        answers = [await pages.ask(session) for session in (ann, cid, "nobody")]
+        assert ("of-ads" in answers[1], len(pages.made_at)) == (True, 3)
+        assert (pages.status, answers[2]) == (401, "")
+
+    pages.run(deed)
+
+
+def test_a_refusal_is_for_the_one_who_asked_alone(pages: Pages, task: Task) -> None:
+    gone, cid = pages.of(task.user), pages.of(World().user("cid", "ads"))
+    OwnedSession.objects.filter(session_key=gone).delete()  # without a word of it
+
+    async def deed() -> None:
+        answers = await asyncio.gather(pages.ask(gone), pages.ask(cid))
+        assert (answers[0], "of-ads" in answers[1]) == ("", True)
+
+    pages.run(deed)
+
+
+def test_what_somebody_may_see_changes_with_his_rights(pages: Pages, task: Task) -> None:
+    ann = pages.of(task.user)
+
+    async def deed() -> None:
+        assert "of-ads" in await pages.ask(ann)
+        await Member.objects.all().adelete()
+        readers.sees(ann, await sync_to_async(reader_of)(task.user))
+        assert "of-ads" not in await pages.ask(ann)
+
+    pages.run(deed)
+
+
+def test_in_a_storm_of_changes_a_part_is_made_a_few_times_a_second(pages: Pages, task: Task) -> None:
+    ann = pages.of(task.user)
+
+    async def deed() -> None:
+        for _ in range(8):
+            await told("tasks")
+            await pages.ask(ann)
+        assert all(later - earlier > 0.9 * parts.CALM_S for earlier, later in pairwise(pages.made_at))
+
+    pages.run(deed)
+
+
+def test_while_nothing_is_heard_a_part_is_made_once_a_moment(
+    task: Task, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pages = Pages(monkeypatch)
+    ann = pages.of(task.user)
+    monkeypatch.setattr(hub, "hears", lambda: False)
+
+    async def deed() -> None:
+        for _ in range(5):
+            assert "of-ads" in await pages.ask(ann)
+        assert len(pages.made_at) == 1
+
+    pages.run(deed)
+
+
+def test_a_crowd_is_answered_by_few_threads(
+    pages: Pages, task: Task, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    running = most = 0
+
+    async def run(call: Callable[..., Any], scope: Any) -> Any:
+        nonlocal running, most
+        running += 1
+        most = max(most, running)
+        await asyncio.sleep(0.01)
+        running -= 1
+        return await sync_to_async(call)(scope)
+
+    monkeypatch.setattr(threads, "run_for_pages", run)
+    ann = pages.of(task.user)
+
+    async def deed() -> None:
+        await asyncio.gather(*(pages.ask(ann, f"/tasks/?q={number}") for number in range(12)))
+        assert (most, len(pages.made_at)) == (threads.PAGES, 12)
+
+    pages.run(deed)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"method": "POST"},
+        {"path": "/tasks/csv/"},
+        {"headers": [(b"hx-request", b"true"), (b"hx-target", b"tasks")]},
+        {"headers": []},
+        {"headers": [(b"hx-request", b"true"), (b"hx-history-restore-request", b"true")]},
+    ],
+    ids=["post", "other page", "with filters", "whole page", "back"],
+)
+def test_everything_else_goes_djangos_way(changes: dict[str, Any], pages: Pages, task: Task) -> None:
+    ann = pages.of(task.user)
+
+    async def deed() -> None:
+        assert await pages.ask(ann, **changes) == DJANGO
+
+    pages.run(deed)
+
+
+def test_whatever_a_page_asks_for_again_comes_by_this_way(pages: Pages, task: Task) -> None:
+    world = World()
+    browser, host = Client(), world.host("h1")
+    browser.force_login(world.operator())
+    shown = [
+        "/",
+        f"/tasks/{task.pk}/",
+        "/cluster/scheduler/",
+        "/hosts/",
+        f"/hosts/{host.pk}/",
+        "/businesses/",
+    ]
+    shown += [f"/businesses/{task.business_id}/"]
+    for where in shown:
+        asked = re.findall(r'data-topic="[^"]+"\s+hx-get="([^"]+)"', browser.get(where).content.decode())
+        assert asked, f"{where} does not ask again"
+        for path in asked:
+            scope = {"path": path.partition("?")[0]}
+            assert any(part.fits(scope, "") for part in parts.PARTS), path
