@@ -91,6 +91,7 @@ SENTENCES = (
     # Pods and nodes of a Kubernetes cluster.
     _("The cluster finds no place for the pod: %(why)s."),
     _("The cluster does not take the pod: %(why)s"),
+    _("The cluster does not take the MPIJob: %(why)s"),
     _("The cluster ended the pod: %(why)s."),
     _("The node evicted the pod: %(why)s."),
     _("The node refused the pod: %(why)s."),

@@ -11,6 +11,7 @@ from django.http import Http404, HttpRequest, HttpResponse, HttpResponseBase, Ht
 from django.urls import reverse
 from django.utils.translation import gettext_lazy as _
 
+from cluster.careful_admin import Careful
 from quotas import access, audit
 
 View = TypeVar("View", bound=Callable[..., HttpResponseBase])
@@ -50,7 +51,7 @@ class Operations(AdminSite):
         super().register(model_or_iterable, type(given.__name__, (Audited, given), {}), **options)
 
 
-class Audited(ModelAdmin):  # type: ignore[type-arg]  # of any model
+class Audited(Careful):
     """What the admin writes into its own history goes into the audit too, in the same transaction."""
 
     def log_addition(self, request: HttpRequest, obj: Model, message: Any) -> Any:

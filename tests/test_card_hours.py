@@ -4,11 +4,13 @@ from datetime import UTC, date, datetime, timedelta
 from typing import Any
 
 import pytest
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 from pytest_django import Settings
 
 from quotas import card_hours
-from quotas.card_hours import Share, Span, Sums
+from quotas.card_hours import ByUser, OnDay, Span, Use
 from quotas.models import DayUse, DayUseKept, UsageRow
 from tests.world import World
 
@@ -39,13 +41,13 @@ def ended(world: World, began: datetime, hours: float, cards: int = 1, **fields:
 def hours(world: World) -> dict[str, float]:
     """Return the card-hours of ads by day, such as {"01-09": 3.0}."""
     found: dict[str, float] = {}
-    for share, card_s in of_ads(world).items():
+    for share, card_s in of_ads(world).on_days.items():
         day = f"{share.day:%m-%d}"
         found[day] = found.get(day, 0.0) + card_s / 3600
     return found
 
 
-def of_ads(world: World) -> Sums:
+def of_ads(world: World) -> Use:
     return card_hours.of_business(world.business("ads").pk, FIRST, [])
 
 
@@ -71,7 +73,8 @@ def test_what_still_runs_counts_until_now_and_nothing_before_the_first_day_count
         gpu_type=1, task_class="high", user=1, cards=3, begin=datetime(2030, 1, 8, tzinfo=UTC), end=NOW
     )
     found = card_hours.of_business(world.business("ads").pk, date(2030, 1, 10), [span])
-    assert found == {Share(date(2030, 1, 10), 1, "high", 1): 3 * 12 * 3600}
+    assert found.on_days == {OnDay(date(2030, 1, 10), 1, "high"): 3 * 12 * 3600}
+    assert found.by_users == {ByUser(1, "high"): 3 * 12 * 3600}
 
 
 @pytest.mark.parametrize("kept_at", [[], [0], [1, 2, 3], [9, 9]])
@@ -83,8 +86,23 @@ def test_kept_sums_change_no_figure(world: World, kept_at: list[int]) -> None:
     for days in kept_at:
         card_hours.keep(NOW - timedelta(days=9 - days))
     after = of_ads(world)
-    assert after.keys() == before.keys()
-    assert all(after[share] == pytest.approx(before[share]) for share in before)
+    assert after.on_days == pytest.approx(before.on_days)
+    assert after.by_users == pytest.approx(before.by_users)
+    assert sum(after.on_days.values()) == pytest.approx(sum(after.by_users.values()))
+
+
+def test_of_kept_sums_as_many_rows_are_read_as_are_shown_whatever_the_number_of_users(world: World) -> None:
+    for number in range(20):
+        ended(world, NOW - timedelta(days=3), 1, user=world.user(f"u{number}"))
+    card_hours.keep(NOW)
+    assert DayUse.objects.count() == 20
+    with CaptureQueriesContext(connection) as asked:
+        use = of_ads(world)
+    assert len(use.on_days) == 1
+    assert len(use.by_users) == 20
+    sums = [one["sql"] for one in asked if "card_s" in one["sql"]]
+    assert len(sums) == 2
+    assert all("GROUP BY" in sql for sql in sums)
 
 
 def test_what_ended_just_now_is_not_kept_yet_and_counts_all_the_same(world: World) -> None:

@@ -6,7 +6,7 @@ from django.http import HttpResponse
 from django.shortcuts import redirect, render
 from django.utils.functional import Promise
 from django.utils.translation import gettext_lazy as _
-from django.views.decorators.http import require_http_methods, require_POST
+from django.views.decorators.http import require_POST, require_safe
 
 from jobs.portal import tokens
 from jobs.portal.doors import PortalRequest, page
@@ -24,7 +24,7 @@ class Part:
 
 
 @page
-@require_http_methods(["GET"])
+@require_safe
 def account(request: PortalRequest) -> HttpResponse:
     """Show the account."""
     return show(request)

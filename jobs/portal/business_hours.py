@@ -11,7 +11,7 @@ from django.utils import timezone
 from cluster.models import GpuType
 from jobs.models import Attempt, TaskClass
 from quotas import card_hours
-from quotas.card_hours import Span, Sums
+from quotas.card_hours import Span, Use
 from quotas.models import Business
 
 HOUR_S = 3600
@@ -59,21 +59,21 @@ class Hours:
 
 
 def hours(found: Business, days: int, only_user: int | None) -> Hours:
-    """Return the card-hours of the last `days`, today among them; `only_user`: name nobody else. Six queries."""
+    """Return the card-hours of the last `days`, today among them; `only_user`: name nobody else. Seven queries."""
     now = timezone.now()
     today = timezone.localdate(now)
     first = today - timedelta(days=days - 1)
     running = _running(found, now)
-    sums = card_hours.of_business(found.pk, first, running)
+    use = card_hours.of_business(found.pk, first, running)
     by_day = {first + timedelta(days=number): ByClass() for number in range(days)}
     types: dict[int, ByClass] = defaultdict(ByClass)
     total = ByClass()
-    for share, card_s in sums.items():
+    for share, card_s in use.on_days.items():
         for one in (by_day.get(share.day), types[share.gpu_type], total):
             if one is not None:
                 one.add(share.task_class, card_s / HOUR_S)
     names = dict(GpuType.objects.values_list("pk", "name"))
-    users = _users(sums, running, only_user)
+    users = _users(use, running, only_user)
     return Hours(
         by_day=list(by_day.items()),
         by_type=sorted((names[pk], used) for pk, used in types.items()),
@@ -93,10 +93,10 @@ def _running(found: Business, now: datetime) -> list[Span]:
     ]
 
 
-def _users(sums: Sums, running: Iterable[Span], only_user: int | None) -> list[UserUse]:
+def _users(use: Use, running: Iterable[Span], only_user: int | None) -> list[UserUse]:
     """Return who used or holds anything, those first who used most."""
     found: dict[int, UserUse] = defaultdict(UserUse)
-    for share, card_s in sums.items():
+    for share, card_s in use.by_users.items():
         found[share.user].hours.add(share.task_class, card_s / HOUR_S)
     for span in running:
         found[span.user].now.add(span.task_class, span.cards)

@@ -7,6 +7,7 @@ from django.db.models import Q
 from django.http import HttpResponse
 from django.shortcuts import get_object_or_404, render
 from django.utils import timezone
+from django.views.decorators.http import require_safe
 
 from cluster.models import GpuType, Region
 from jobs.models import Template
@@ -31,6 +32,7 @@ class NamedLine:
 
 
 @page
+@require_safe
 def business(request: PortalRequest, pk: int) -> HttpResponse:
     """Show one business; ?days= says how far back, ?part=quota asks for that fragment."""
     found = get_object_or_404(access.businesses_seen_by(request.user), pk=pk)

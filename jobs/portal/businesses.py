@@ -9,6 +9,7 @@ from django.http import HttpResponse
 from django.shortcuts import render
 from django.utils.functional import Promise
 from django.utils.translation import gettext_lazy as _
+from django.views.decorators.http import require_safe
 
 from cluster.models import GpuType
 from jobs.portal import business_figures
@@ -69,6 +70,7 @@ SHOWS: dict[str, tuple[Promise, Callable[[Summary], bool]]] = {
 
 
 @page
+@require_safe
 def businesses(request: PortalRequest) -> HttpResponse:
     """Show the businesses that the user may see; ?show=, ?gpu_type= and ?q= narrow the list."""
     types = dict(GpuType.objects.values_list("name", "pk"))

@@ -37,6 +37,8 @@ REASONS: dict[str, Promise] = {  # of jobs/scheduling/reasons.py, without their 
     "no_container": _("no host runs containers"),
     "no_process": _("no host runs plain processes"),
     "no_ceph": _("no host mounts its ceph"),
+    "no_mpijob": _("no cluster runs MPIJobs of people"),
+    "storage_away": _("the storage of its hosts is away"),
     "no_cards": _("too few free cards on one host"),
     "no_cards_gang": _("too few hosts with free cards"),
     "no_room": _("nothing to evict makes room on one host"),

@@ -16,6 +16,7 @@ from jobs import endings, losses, task_events
 from jobs.durations import clock
 from jobs.models import Attempt, Task, TaskEvent
 from jobs.portal import causes, rows, words
+from jobs.why import SAYS_ITSELF
 from quotas import access
 
 EVENTS_SHOWN = 100  # a task that was evicted a thousand times still has a page; the newest matter
@@ -154,7 +155,7 @@ def _run(task: Task, attempt: Attempt, members: list[Member], named: dict[int, c
 def _ended_so(attempt: Attempt) -> str:
     """Return why the attempt ended where its outcome does not say so itself."""
     code = attempt.outcome_code or attempt.ending_code
-    if code in rows.SAYS_ITSELF:
+    if code in SAYS_ITSELF:
         return ""
     return endings.sentence(code, attempt.outcome_args)
 

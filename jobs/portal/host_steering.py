@@ -5,6 +5,7 @@ from django.core.exceptions import PermissionDenied
 from django.http import Http404, HttpResponse
 from django.shortcuts import redirect, render
 from django.utils.translation import gettext as _
+from django.views.decorators.http import require_http_methods
 
 from cluster import host_moves
 from cluster.host_states import NEED_REASON, VERBS, State, target, verbs
@@ -18,6 +19,7 @@ from quotas import access
 
 
 @page
+@require_http_methods(["GET", "HEAD", "POST"])
 def steer(request: PortalRequest, pk: int, verb: str) -> HttpResponse:
     """Ask before a host is moved, with whom it hits by a dry run of the scheduler; then move it."""
     if verb not in VERBS:

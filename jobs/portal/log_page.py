@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from django.http import Http404, HttpResponse
 from django.shortcuts import get_object_or_404, render
+from django.views.decorators.http import require_safe
 
 from cluster import logs
 from cluster.models import Instance
@@ -39,6 +40,7 @@ class Leaf:
 
 
 @page
+@require_safe
 def log(request: PortalRequest, pk: int) -> HttpResponse:
     """Show the end of a member's log, or what stands before the byte `until`."""
     task = get_object_or_404(Task.objects.visible_to(request.user), pk=pk)

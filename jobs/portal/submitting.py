@@ -11,7 +11,7 @@ from django.utils.crypto import salted_hmac
 from django.utils.translation import gettext as _
 from django.views.decorators.http import require_http_methods, require_POST
 
-from jobs import config, services, templates
+from jobs import config, elsewhere, services, templates
 from jobs.models import Task
 from jobs.portal import newcomers, once, saving, starts, texts, verdict
 from jobs.portal.desk import Desk
@@ -71,6 +71,9 @@ def fill(request: PortalRequest) -> HttpResponse:
 
 def _begin(desk: Desk) -> HttpResponse:
     request = desk.request
+    if desk.origin is not None and (job := elsewhere.named(desk.origin.config)):
+        messages.error(request, elsewhere.not_here(job))
+        return redirect("task", pk=desk.origin.pk)
     if desk.origin is not None:
         start = starts.copy_of(desk.origin)
     else:

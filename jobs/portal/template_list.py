@@ -5,7 +5,7 @@ from django.db import transaction
 from django.http import HttpResponse
 from django.shortcuts import redirect, render
 from django.utils.translation import gettext as _
-from django.views.decorators.http import require_POST
+from django.views.decorators.http import require_POST, require_safe
 
 from jobs.portal import saving
 from jobs.portal.doors import PortalRequest, page
@@ -13,6 +13,7 @@ from quotas import audit
 
 
 @page
+@require_safe
 def templates(request: PortalRequest) -> HttpResponse:
     """List the templates, to start from, to change and to remove."""
     return render(request, "templates.html", {"offers": saving.offers(request.user)})

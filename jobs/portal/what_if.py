@@ -6,8 +6,9 @@ from django.contrib import messages
 from django.core.exceptions import PermissionDenied
 from django.http import HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
+from django.utils import timezone
 from django.utils.translation import gettext as _
-from django.views.decorators.http import require_POST, require_safe
+from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
 from cluster import host_moves
 from jobs.engine import what_if_base, what_ifs
@@ -20,6 +21,7 @@ from jobs.what_ifs import WhatIf
 from quotas import access
 
 PAGE = 20
+SILENT_S = 15.0  # a replay tells each second how far it is
 COLOURS = {
     WhatIf.State.WAITING: "azure",
     WhatIf.State.RUNNING: "cyan",
@@ -62,6 +64,7 @@ def questions(request: PortalRequest) -> HttpResponse:
 
 
 @page
+@require_http_methods(["GET", "HEAD", "POST"])
 def new_question(request: PortalRequest) -> HttpResponse:
     """Show the form, and keep the question that it asks."""
     _operate(request)
@@ -89,6 +92,8 @@ def _shown(request: PortalRequest, asked: WhatIf, faults: list[str] | None = Non
         "question": asked,
         "colour": COLOURS[WhatIf.State(asked.state)],
         "steps": list(what_if_words.steps(change, asked.base, names)),
+        "silent_s": int(silent) if (silent := asked.silent_s(timezone.now())) > SILENT_S else 0,
+        "given_up_s": what_ifs.GIVEN_UP_S,
         "fault": what_if_words.FAULTS.get(asked.fault, asked.fault),
         "may_operate": access.is_operator(request.user),
         "only_bought": bool(change.added) and not (change.quotas or change.policy or change.hosts),
@@ -101,7 +106,6 @@ def _shown(request: PortalRequest, asked: WhatIf, faults: list[str] | None = Non
             "whole": what_if_figures.whole(asked.result),
             "groups": what_if_figures.groups(asked.result),
             "courses": what_if_figures.courses(asked.result),
-            "tops": what_if_figures.highest(asked.result),
             "result": asked.result,
         }
     return context
@@ -113,7 +117,7 @@ def call_off(request: PortalRequest, pk: int) -> HttpResponse:
     """Call a question off whose answer is still to come."""
     _operate(request)
     asked = get_object_or_404(WhatIf, pk=pk)
-    if what_ifs.call_off(asked.pk):
+    if what_ifs.call_off(asked, request.user):
         messages.success(request, _("It was called off."))
     else:
         messages.info(request, _("It was over already."))

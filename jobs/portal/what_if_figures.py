@@ -1,15 +1,16 @@
 """The figures of an answered question, before and after side by side, ready to be shown and drawn."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
 
 from django.utils.functional import Promise
+from django.utils.translation import gettext, pgettext
 from django.utils.translation import gettext_lazy as _
-from django.utils.translation import pgettext
 
 from jobs import durations
+from jobs.portal.plots import Column, Plot, Row
 from jobs.portal.words import CLASSES
 
 WIDTH = 100  # of the longest bar
@@ -39,22 +40,12 @@ class Group:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Moment:
-    """One span of the course."""
-
-    at: float  # seconds after the beginning
-    said: str
-    high: float  # cards in use
-    used: float  # the same, and those of elastic tasks
-    waiting: float  # tasks
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Course:
     """How many cards were in use, and how many tasks waited, span by span."""
 
-    title: str | Promise
-    moments: list[Moment]
+    title: str
+    cards: Plot
+    waiting: Plot
 
 
 def length(seconds: float | None) -> str:
@@ -146,23 +137,42 @@ def _pair(
 
 
 def courses(result: Mapping[str, Any]) -> list[Course]:
-    """Return the courses before and after, over the same time."""
-    titles = {"before": pgettext("what-if", "Before"), "after": pgettext("what-if", "After")}
-    return [Course(title=titles[side], moments=list(_moments(result[side]["course"]))) for side in titles]
+    """Return the courses before and after, over the same time and on one scale."""
+    sides = {"before": pgettext("what-if", "Before"), "after": pgettext("what-if", "After")}
+    both = {side: result[side]["course"] for side in sides}
+    cards = max(course["capacity"] for course in both.values())
+    waiting = max(max(course["waiting"], default=0) for course in both.values())
+    return [
+        Course(
+            title=title,
+            cards=_cards(title, both[side], top=cards),
+            waiting=_waiting(title, both[side], top=waiting),
+        )
+        for side, title in sides.items()
+    ]
 
 
-def _moments(course: Mapping[str, Any]) -> Iterator[Moment]:
-    span = course["span"]
-    columns = zip(course["high"], course["elastic"], course["waiting"], strict=True)
-    for place, (high, elastic, waiting) in enumerate(columns):
-        at = place * span
-        yield Moment(at=at, said=length(at), high=high, used=high + elastic, waiting=waiting)
+def _cards(title: str, course: Mapping[str, Any], *, top: float) -> Plot:
+    columns = [
+        Column(word=gettext("cards of high tasks"), line=1, filled=True),
+        Column(word=gettext("all cards in use"), line=2),
+    ]
+    used = [high + elastic for high, elastic in zip(course["high"], course["elastic"], strict=True)]
+    return _plot(f"{title}: {gettext('all cards in use')}", course, columns, [course["high"], used], top=top)
 
 
-def highest(result: Mapping[str, Any]) -> dict[str, float]:
-    """Return the tops of both plots, so that before and after have one scale: of cards and of waiting tasks."""
-    sides = [result[side]["course"] for side in ("before", "after")]
-    return {
-        "cards": max(side["capacity"] for side in sides),
-        "waiting": max(max(side["waiting"], default=0) for side in sides),
-    }
+def _waiting(title: str, course: Mapping[str, Any], *, top: float) -> Plot:
+    columns = [Column(word=gettext("waiting tasks"), line=3)]
+    return _plot(f"{title}: {gettext('Waiting tasks')}", course, columns, [course["waiting"]], top=top)
+
+
+def _plot(
+    label: str, course: Mapping[str, Any], columns: list[Column], figures: list[list[float]], *, top: float
+) -> Plot:
+    rows = [
+        Row(at=at, said=length(at), cells=[(f"{figure:.1f}", figure) for figure in line])
+        for place, line in enumerate(zip(*figures, strict=True))
+        for at in (place * course["span"],)
+    ]
+    head = gettext("After so long")
+    return Plot(label=label, head=head, columns=columns, rows=rows, elapsed=True, top=top)

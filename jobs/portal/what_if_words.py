@@ -20,6 +20,9 @@ from quotas.models import Business
 FAULTS: dict[str, Promise] = {
     "no_work": _t("Nothing ran in these days that could be replayed. Ask for more days."),
     "failed": _t("The replay broke off. Operators: the log of the worker says why."),
+    "killed": _t(
+        "Twice its worker was ended in the middle of it, by lack of memory perhaps. Try fewer days."
+    ),
 }
 
 

@@ -30,7 +30,7 @@ NAME = re.compile(
 WORD = re.compile(r"[A-Za-z]{2,}")
 ALLOWED = {
     *("Taiji", "English", "ads", "ann", "an", "SZ", "me"),  # ours
-    *("JSON", "YAML", "CSV", "Excel", "GPU", "UTC", "ceph", "KiB", "MiB", "GiB"),
+    *("JSON", "YAML", "CSV", "Excel", "GPU", "UTC", "ceph", "MPIJob", "KiB", "MiB", "GiB"),
     *("Python", "taiji", "curl", "shell", "git", "rank", "sha", "true", "today"),
     *("array", "notify", "submit"),  # fields and a command
 }

@@ -10,8 +10,8 @@ from asgiref.sync import async_to_sync
 from django.contrib.auth.models import User
 from django.test import AsyncClient, Client
 
+from jobs import task_file
 from jobs.models import Task
-from jobs.portal import export
 from tests.portal.conftest import run
 from tests.world import World
 
@@ -45,7 +45,7 @@ def test_a_row_says_what_the_api_says_under_the_same_names(world: World) -> None
     )  # fmt: skip
     Task.objects.update(submitted_at=datetime(2030, 1, 2, 3, 4, 5, tzinfo=UTC))
     row = table(world.user("ann"))[0]
-    assert list(row) == list(export.HEADS)
+    assert list(row) == list(task_file.HEADS)
     assert row | {"queued_at": ""} == {
         "id": str(task.pk), "task_flag": "训练, \"x\"", "business": "ads", "user": "ann", "state": "queued",
         "class": "high", "host_num": "2", "host_gpu_num": "8", "gpu_types": "P40,M40", "region": "SZ",
@@ -104,15 +104,15 @@ def test_no_secret_and_no_config_is_in_the_file(world: World) -> None:
 
 
 def test_many_tasks_are_read_piece_by_piece(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(export, "CHUNK", 2)
+    monkeypatch.setattr(task_file, "CHUNK", 2)
     read: list[int] = []
-    whole = export._cells
+    whole = task_file._cells
 
     def cells(ids: list[int]) -> Any:
         read.append(len(ids))
         return whole(ids)
 
-    monkeypatch.setattr(export, "_cells", cells)
+    monkeypatch.setattr(task_file, "_cells", cells)
     names = [str(number) for number in range(5)]
     for name in names:
         world.task(task_flag=name)

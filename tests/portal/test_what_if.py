@@ -195,7 +195,7 @@ def test_an_answer_shows_waits_evictions_lost_work_and_use_before_and_after(
     group = page.context["groups"][0]
     assert (group.business, str(group.task_class), group.tasks) == ("A", "high", 4)
     assert {pair.before_bar for pair in group.pairs} == {0, 100}
-    assert len(page.context["courses"][0].moments) == 120
+    assert len(page.context["courses"][0].cards.rows) == 120
 
 
 def test_the_list_says_what_each_one_changes_and_goes_on_behind_the_last_shown(
