@@ -9,6 +9,7 @@ from collections.abc import Callable
 
 from django.contrib.auth.base_user import AbstractBaseUser
 from django.contrib.auth.models import AnonymousUser
+from django.db import connection
 from django.db.models import QuerySet
 
 from cluster.prepared import Prepared
@@ -53,11 +54,10 @@ def businesses_of(user: AnyUser) -> QuerySet[Business]:
     return Business.objects.all() if is_operator(user) else _businesses(user)
 
 
-_named = Prepared(lambda flag: Business.objects.filter(flag=flag).values_list("id", "flag", "name"), str)
+_COLUMNS = ("id", "flag", "name")
+_named = Prepared(lambda flag: Business.objects.filter(flag=flag).values_list(*_COLUMNS), str)
 _of_member = Prepared(
-    lambda user, flag: Business.objects.filter(member__user=user, flag=flag).values_list(
-        "id", "flag", "name"
-    ),
+    lambda user, flag: Business.objects.filter(member__user=user, flag=flag).values_list(*_COLUMNS),
     *(int, str),
 )
 
@@ -68,9 +68,9 @@ def business_named(user: AnyUser, flag: str) -> Business | None:
         found = _named.ask(flag)
     else:
         found = _of_member.ask(user.pk, flag) if user.is_authenticated and user.is_active else []
-    for pk, name, words in found:
-        if pk == getattr(user, BOUND, pk):
-            return Business(id=pk, flag=name, name=words)
+    for row in found:
+        if row[0] == getattr(user, BOUND, row[0]):
+            return Business.from_db(connection.alias, _COLUMNS, row)
     return None
 
 

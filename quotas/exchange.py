@@ -1,6 +1,8 @@
 """Tables in and out of the admin: what one would change is shown before it does, why is asked."""
 
+from collections.abc import Mapping
 from http import HTTPStatus
+from pathlib import PurePath
 from typing import Any
 
 from django import forms
@@ -25,6 +27,12 @@ DEEDS = {
     RowResult.IMPORT_TYPE_UPDATE: "changed",
     RowResult.IMPORT_TYPE_DELETE: "removed",
 }  # in the words of the admin's other pages
+CARRIED = ("import_file_name", "format", "resource", REASON)  # by the question, and by its answer unchanged
+
+
+def _carried(fields: Mapping[str, Any]) -> list[str]:
+    place, *others = (str(fields.get(name, "")) for name in CARRIED)
+    return [PurePath(place).name, *others]  # the library asks with the path, and takes the name alone
 
 
 class ReasonedImport(ImportForm):
@@ -45,9 +53,11 @@ class ReasonedImport(ImportForm):
         """Return what the rows are read in with."""
         return {REASON: self.cleaned_data[REASON], SHOWN: self.shown}
 
-    def for_confirmation(self) -> dict[str, Any]:
-        """Return what the question carries: signed, since the answer says that somebody saw it."""
-        return {REASON: self.cleaned_data[REASON], SEEN: signing.dumps(self.shown, salt=SEEN, compress=True)}
+    def for_confirmation(self, asked: Mapping[str, Any]) -> dict[str, Any]:
+        """Return what the question carries besides: signed, since the answer says that somebody saw it."""
+        reason = {REASON: self.cleaned_data[REASON]}
+        seen = [_carried({**asked, **reason}), self.shown]
+        return {**reason, SEEN: signing.dumps(seen, salt=SEEN, compress=True)}
 
 
 class ReasonedConfirmation(ConfirmImportForm):
@@ -59,9 +69,12 @@ class ReasonedConfirmation(ConfirmImportForm):
     def clean_seen(self) -> list[Any]:
         """Return what the rows were when they were looked at."""
         try:
-            return list(signing.loads(self.cleaned_data[SEEN], salt=SEEN))
+            carried, shown = signing.loads(self.cleaned_data[SEEN], salt=SEEN)
         except signing.BadSignature as error:
             raise forms.ValidationError(_("Choose the table again.")) from error
+        if carried != _carried(self.cleaned_data):  # another file would be read in, and removed
+            raise forms.ValidationError(_("Choose the table again."))
+        return list(shown)
 
     def for_rows(self) -> dict[str, Any]:
         """Return what the rows are read in with."""
@@ -80,7 +93,7 @@ class Exchange(ImportExportModelAdmin):
     def get_confirm_form_initial(self, request: HttpRequest, import_form: Any) -> dict[str, Any]:
         """Carry along the reason and what was seen."""
         initial: dict[str, Any] = super().get_confirm_form_initial(request, import_form)
-        return initial | (import_form.for_confirmation() if import_form else {})
+        return initial | (import_form.for_confirmation(initial) if import_form else {})
 
     def process_import(self, request: HttpRequest, **kwargs: Any) -> HttpResponse:
         """Read a table in; the rows and what the audit says of them are one."""

@@ -45,5 +45,6 @@ def revocable_by(user: User) -> QuerySet[ApiToken]:
 def revoke(token: ApiToken, by: User) -> None:
     """End a token at once."""
     with transaction.atomic():
-        audit.note("token.revoked", by=by, on=token, user=token.user.get_username())
-        token.delete()
+        if ApiToken.objects.select_for_update().filter(pk=token.pk).exists():  # else somebody was quicker
+            audit.note("token.revoked", by=by, on=token, user=token.user.get_username())
+            token.delete()

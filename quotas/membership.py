@@ -10,6 +10,7 @@ from quotas.models import Business, Member
 def put(business: Business, user: User, role: str, *, by: User) -> tuple[Member, bool]:
     """Let the user be this in the business; return the membership, and whether it is new."""
     with transaction.atomic():
+        business.lock()  # of two who take him in at once, the second finds him there
         member = Member.objects.select_for_update().filter(business=business, user=user).first()
         new = member is None
         member = member or Member(business=business, user=user)
@@ -24,5 +25,6 @@ def put(business: Business, user: User, role: str, *, by: User) -> tuple[Member,
 def remove(member: Member, *, by: User) -> None:
     """Put somebody out of a business, and end at once what he opened with it."""
     with transaction.atomic():
-        audit.note("member.removed", by=by, on=member)
-        member.delete()
+        if Member.objects.select_for_update().filter(pk=member.pk).exists():  # else somebody was quicker
+            audit.note("member.removed", by=by, on=member)
+            member.delete()

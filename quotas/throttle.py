@@ -15,7 +15,8 @@ from datetime import datetime, timedelta
 
 from django.core import signing
 from django.db import connection, models
-from django.utils import timezone
+
+from cluster import clock
 
 WINDOW = timedelta(minutes=15)
 MOST_OF_PAIR = 10  # failed tries at one account from one address in the window
@@ -67,7 +68,8 @@ def old_password(user_id: int) -> list[Limit]:
 
 def claim(counted: Sequence[Limit]) -> int:
     """Count a try, before it is made, so that tries side by side count too; return the seconds to wait, 0 for none."""
-    now = timezone.now()
+    clock.follow()
+    now = clock.now()
     _forget(now)
     waits = [_wait(limit, *_count(limit.key, now), now) for limit in counted]
     return math.ceil(max(waits))

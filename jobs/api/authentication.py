@@ -5,7 +5,7 @@ from typing import Any
 from django.utils.translation import gettext as _
 from drf_spectacular.extensions import OpenApiAuthenticationExtension
 from rest_framework.authentication import BaseAuthentication
-from rest_framework.exceptions import AuthenticationFailed
+from rest_framework.exceptions import AuthenticationFailed, PermissionDenied
 from rest_framework.permissions import SAFE_METHODS, BasePermission
 from rest_framework.request import Request
 
@@ -48,6 +48,12 @@ class TokenAuthentication(BaseAuthentication):
     def authenticate_header(self, request: Request) -> str:
         """Name the scheme, which turns a refusal into 401 instead of 403."""
         return "Token"
+
+
+def operators_only(request: Request) -> None:
+    """Let operators go on; raises PermissionDenied."""
+    if not access.is_operator(request.user):
+        raise PermissionDenied(_("Only an operator may do this."))
 
 
 class WithinScope(BasePermission):

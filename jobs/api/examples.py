@@ -2,6 +2,8 @@
 
 from typing import Any
 
+from jobs.api import what_if_shapes
+
 DOCUMENT: dict[str, Any] = {
     "business_flag": "ads",
     "GPUName": "P40,M40",
@@ -112,6 +114,20 @@ TOKEN: dict[str, Any] = {
     "expires_at": "2030-05-01T08:00:00.123456Z",
     "last_used_at": None,
 }
+AUDIT_ENTRY: dict[str, Any] = {
+    "id": 911,
+    "at": "2030-01-31T08:00:00.123456Z",
+    "user": "ann",
+    "user_id": 12,
+    "deed": "task.stop",
+    "kind": "task",
+    "target_id": "7",
+    "target": "ads-20300131-080000-123456",
+    "address": "192.0.2.7",
+    "agent": "curl/8.5.0",
+    "token_id": 5,
+    "args": {},
+}
 VERBS = ("stop", "hold", "release", "free", "retry")
 HOST_VERBS = ("cordon", "uncordon", "drain", "remove", "restore")
 
@@ -126,6 +142,9 @@ BODIES: dict[str, Any] = {
     "businesses_members_update": {"role": "lead"},
     "reservations_create": RESERVATION_BODY,
     "reservations_update": RESERVATION_BODY,
+    "what_ifs_ask": what_if_shapes.EXAMPLE_BODY,
+    "what_ifs_call_off": {},
+    "what_ifs_apply": what_if_shapes.EXAMPLE_REASON,
     **{f"tasks_{verb}": {} for verb in VERBS},
     **{f"tasks_bulk_{verb}": CHOICE for verb in VERBS},
     **{f"hosts_{verb}": WHY for verb in HOST_VERBS},
@@ -166,6 +185,22 @@ ANSWERS: dict[str, Any] = {
     "tokens_list": {"results": [TOKEN], "next": None},
     "businesses_members": {"results": [{"user": "ann", "role": "lead"}], "next": None},
     "businesses_members_update": {"user": "ann", "role": "lead"},
+    "what_ifs_list": {"results": [what_if_shapes.EXAMPLE], "next": None},
+    "what_ifs_ask": what_if_shapes.EXAMPLE_OPEN,
+    "what_ifs_one": what_if_shapes.EXAMPLE_ONE,
+    "what_ifs_apply": what_if_shapes.EXAMPLE_MADE,
+    "what_ifs_call_off": what_if_shapes.EXAMPLE_OVER,
+    "audit_list": {"results": [AUDIT_ENTRY], "next": None},
+    "businesses_usage_days": {
+        "results": [
+            {
+                "day": "2030-01-31",
+                "high": {"card_hours": 192.0, "attempts": 12},
+                "elastic": {"card_hours": 61.25, "attempts": 30},
+            }
+        ],
+        "next": "https://taiji.example.org/api/v1/businesses/1/usage/?days=90&cursor=2030-02-01",
+    },
     "reservations_list": {"results": [RESERVATION], "next": None},
     "reservations_one": RESERVATION,
     "reservations_create": RESERVATION,

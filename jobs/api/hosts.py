@@ -5,7 +5,6 @@ from typing import Any, cast
 from django.contrib.auth.models import User
 from django.shortcuts import get_object_or_404
 from django.utils.translation import gettext as _
-from rest_framework.exceptions import PermissionDenied
 from rest_framework.permissions import SAFE_METHODS
 from rest_framework.request import Request
 from rest_framework.response import Response
@@ -15,6 +14,7 @@ from cluster import host_events, host_moves
 from cluster.models import Host, HostEvent
 from jobs import host_acts
 from jobs.api import asking, queries, shapes
+from jobs.api.authentication import operators_only
 from jobs.api.described import described
 from jobs.api.once import once
 from jobs.config import Fault, Invalid
@@ -29,8 +29,8 @@ def _host(request: Request, pk: int) -> Host:
     all_of_them = access.sees_all(request.user)
     seen = Host.objects.all() if all_of_them else Host.objects.exclude(state=Host.State.REMOVED)
     host = get_object_or_404(seen, pk=pk)
-    if not (all_of_them if request.method in SAFE_METHODS else access.is_operator(request.user)):
-        raise PermissionDenied(_("Only an operator may do this."))
+    if request.method not in SAFE_METHODS or not all_of_them:
+        operators_only(request)
     return host
 
 

@@ -6,12 +6,11 @@ from typing import Any
 
 from django.db.models import Q, QuerySet
 from django.http import Http404
-from django.utils import timezone
 from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.views import APIView
 
-from cluster import host_events, inventory, samples
+from cluster import clock, host_events, inventory, samples
 from cluster.models import Card, CardLease, GpuType, Host, Region
 from jobs import use
 from jobs.api import asking, queries, shapes
@@ -25,7 +24,7 @@ class FreeCards(APIView):
     @described(responses=shapes.answers(200, shapes.list_of(shapes.FREE_CARDS)))
     def get(self, request: Request) -> Response:
         """Say how many cards are free per region and type, as ranges, and the most on one host."""
-        found = inventory.free_cards(timezone.now(), use.held_cards())
+        found = inventory.free_cards(clock.now(), use.held_cards())
         names = ("region", "gpu_type", "low", "high", "largest_block", "as_of")
         return Response([{name: getattr(free, name) for name in names} for free in found])
 
@@ -36,7 +35,7 @@ class FreeCardsHistory(APIView):
     @described(responses=shapes.answers(200, shapes.page_of(shapes.FREE_HISTORY)))
     def get(self, request: Request) -> Response:
         """Say how many cards were free each quarter of an hour of the last 24 hours, per region and type."""
-        days = samples.last_day(timezone.now())
+        days = samples.last_day(clock.now())
         regions = dict(Region.objects.values_list("id", "name"))
         types = dict(GpuType.objects.values_list("id", "name"))
         found = [
@@ -117,7 +116,7 @@ def _host(row: dict[str, Any], cards: list[dict[str, Any]]) -> dict[str, Any]:
         "state": "lost" if row["lost_since"] else row["state"],
         "reason": host_events.reason(row["state_reason"], row["state_args"]),
         "trouble": row["trouble"],
-        "warnings": host_events.warnings(facts, timezone.now()),
+        "warnings": host_events.warnings(facts, clock.now()),
         "lost_since": row["lost_since"],
         "last_seen_at": row["last_seen_at"],
         "clock_offset_s": row["clock_offset_s"],

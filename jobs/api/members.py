@@ -4,12 +4,12 @@ from django.contrib.auth.models import User
 from django.http import Http404
 from django.shortcuts import get_object_or_404
 from django.utils.translation import gettext as _
-from rest_framework.exceptions import PermissionDenied
 from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.views import APIView
 
 from jobs.api import asking, bodies, queries, shapes
+from jobs.api.authentication import operators_only
 from jobs.api.described import described
 from jobs.api.tasks import caller
 from jobs.config import Fault, Invalid
@@ -66,6 +66,5 @@ def _business(request: Request, pk: int) -> Business:
 
 def _changeable(request: Request, pk: int) -> Business:
     business = _business(request, pk)
-    if not access.is_operator(request.user):
-        raise PermissionDenied(_("Only an operator may do this."))
+    operators_only(request)
     return business

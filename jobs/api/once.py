@@ -14,7 +14,6 @@ from django.contrib.auth.models import User
 from django.db import transaction
 from django.http import HttpResponse
 from django.http.response import HttpResponseBase
-from django.utils import timezone
 from django.utils.crypto import salted_hmac
 from django.utils.translation import gettext as _
 from rest_framework.exceptions import APIException
@@ -22,6 +21,7 @@ from rest_framework.renderers import JSONRenderer
 from rest_framework.request import Request
 from rest_framework.response import Response
 
+from cluster import clock
 from jobs.config import Fault, Invalid
 from jobs.kept_answers import KEPT_FOR, KeptAnswer
 from jobs.services import Conflict
@@ -97,7 +97,8 @@ def _key(request: Request) -> str:
 
 def _row(request: Request, key: str) -> tuple[KeptAnswer, bool]:
     """Return the row of the key, and whether it is this request that works on it; Conflict for another request."""
-    now, asked = timezone.now(), _digest(request)
+    clock.follow()  # else a key would be new again, and what another server works on be taken from it, by its clock
+    now, asked = clock.now(), _digest(request)
     user = cast(User, request.user)
     kept, made = KeptAnswer.objects.get_or_create(user=user, key=key, defaults={"asked": asked, "at": now})
     if not made and kept.at < now - KEPT_FOR and _take(kept, now, asked=asked, status=None, body=""):
@@ -116,7 +117,7 @@ def _taken(request: Request, key: str) -> KeptAnswer:
     while True:
         with transaction.atomic():
             kept, fresh = _row(request, key)
-            now = timezone.now()
+            now = clock.now()
             free = fresh or (kept.status is None and kept.until is not None and kept.until < now)
             if free and _take(kept, now, until=now + LEASE):
                 return kept

@@ -51,7 +51,23 @@ FILTERS = [
 ]
 _EXCEL = query("excel", "1: with a mark by which Excel reads it rightly.", OpenApiTypes.INT)
 FILE_FILTERS = [each for each in FILTERS if each.name not in {"cursor", "limit", "fields"}] + [_EXCEL]
-USAGE_QUERY = [query("days", "Of how many days, 30 by default.", OpenApiTypes.INT), _EXCEL]
+_DAYS = query("days", "Of how many days, 30 by default.", OpenApiTypes.INT)
+USAGE_QUERY = [_DAYS, _EXCEL]
+USAGE_DAYS_QUERY = [
+    _DAYS,
+    query("cursor", "The day with which the page begins: take it from `next`.", OpenApiTypes.DATE),
+    query("limit", "Days of a page, 50 by default, 500 at most.", OpenApiTypes.INT),
+]
+AUDIT_FILTERS = [
+    query("user", "The name of who did it."),
+    query("deed", "What the deed begins with, such as `task.` or `token.made`."),
+    query("kind", "What it was done to, such as `task` or `quota`."),
+    query("target", "The id of what it was done to."),
+    query("address", "The address that it came from."),
+    query("since", "A time with its zone: no earlier.", OpenApiTypes.DATETIME),
+    query("until", "A time with its zone: before it.", OpenApiTypes.DATETIME),
+]
+AUDIT_FILE = [*AUDIT_FILTERS, _EXCEL]
 UPLOAD_BUSINESS = OpenApiParameter(
     "business",
     OpenApiTypes.STR,

@@ -5,15 +5,16 @@ from datetime import datetime, time
 from typing import Any
 
 from django.core.exceptions import ValidationError
+from django.http import Http404
 from django.shortcuts import get_object_or_404
 from django.utils.translation import gettext as _
-from rest_framework.exceptions import PermissionDenied
 from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.views import APIView
 
 from cluster.models import GpuType, Region
 from jobs.api import asking, bodies, queries, shapes
+from jobs.api.authentication import operators_only
 from jobs.api.businesses import seen
 from jobs.api.described import described
 from jobs.api.once import once
@@ -84,7 +85,7 @@ class Reservations(APIView):
     @once
     def post(self, request: Request) -> Response:
         """Reserve cards for a business; operators alone."""
-        _operate(request)
+        operators_only(request)
         return Response(_saved(request, Reservation()), status=201)
 
 
@@ -102,25 +103,20 @@ class OneReservation(APIView):
     def put(self, request: Request, pk: int) -> Response:
         """Put what the body says in the place of a reservation; operators alone."""
         reservation = _visible(request, pk)
-        _operate(request)
+        operators_only(request)
         return Response(_saved(request, reservation))
 
     @described(responses=shapes.answers_without_body())
     def delete(self, request: Request, pk: int) -> Response:
         """End a reservation; operators alone."""
         reservation = _visible(request, pk)
-        _operate(request)
+        operators_only(request)
         reserving.remove(reservation, by=caller(request))
         return Response(status=204)
 
 
 def _visible(request: Request, pk: int) -> Reservation:
     return get_object_or_404(Reservation, business__in=access.businesses_seen_by(request.user), pk=pk)
-
-
-def _operate(request: Request) -> None:
-    if not access.is_operator(request.user):
-        raise PermissionDenied(_("Only an operator may do this."))
 
 
 def _saved(request: Request, reservation: Reservation) -> dict[str, Any]:
@@ -142,6 +138,8 @@ def _saved(request: Request, reservation: Reservation) -> dict[str, Any]:
         return _one(reserving.save(reservation, by=caller(request)))
     except ValidationError as error:
         raise Invalid(list(_faults(error))) from error
+    except Reservation.DoesNotExist as error:
+        raise Http404 from error
 
 
 def _named(given: Mapping[str, Any], name: str, model: Any, by: str, faults: list[Fault]) -> Any:
@@ -161,8 +159,7 @@ def _faults(error: ValidationError) -> list[Fault]:
 
 
 def _one(reservation: Reservation) -> dict[str, Any]:
-    (row,) = Reservation.objects.filter(pk=reservation.pk).values(*COLUMNS)
-    return _shown(row)
+    return _shown(get_object_or_404(Reservation.objects.values(*COLUMNS), pk=reservation.pk))
 
 
 def _shown(row: dict[str, Any]) -> dict[str, Any]:

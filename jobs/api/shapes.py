@@ -296,6 +296,22 @@ TOKEN_BODY: Shape = {
     },
     "required": ["name", "scope"],
 }
+AUDIT_ENTRY = record(
+    id=NUMBER,
+    at=TIME,
+    user=TEXT,
+    user_id=maybe(NUMBER),
+    deed=TEXT,
+    kind=TEXT,
+    target_id=TEXT,
+    target=TEXT,
+    address=TEXT,
+    agent=TEXT,
+    token_id=maybe(NUMBER),
+    args={"type": "object"},
+)
+_USED = record(card_hours={"type": "number"}, attempts=NUMBER)
+USAGE_DAY = record(day={"type": "string", "format": "date"}, high=_USED, elastic=_USED)
 ME = record(
     user=TEXT,
     operator={"type": "boolean"},

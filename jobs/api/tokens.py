@@ -62,7 +62,7 @@ class Tokens(APIView):
         token, secret = issuing.issue(
             user, given["name"], scope=given["scope"], expires_at=until, business=business
         )
-        (row,) = ApiToken.objects.filter(pk=token.pk).values(*COLUMNS)
+        row = get_object_or_404(ApiToken.objects.values(*COLUMNS), pk=token.pk)
         return Response(_shown(row) | {"token": secret}, status=201)
 
 

@@ -6,6 +6,7 @@ from drf_spectacular.views import SpectacularAPIView, SpectacularSwaggerSplitVie
 from cluster import host_states
 from jobs import many
 from jobs.api import (
+    audit,
     bulk,
     businesses,
     cards,
@@ -21,6 +22,8 @@ from jobs.api import (
     templates,
     tokens,
     uploads,
+    usage,
+    what_ifs,
 )
 from jobs.api.errors import NotFound
 from jobs.services import STEERING
@@ -62,7 +65,10 @@ urlpatterns = [
     path("businesses/", businesses.Businesses.as_view(), name="api-businesses"),
     path("businesses/<int:pk>/members/", members.Members.as_view(), name="api-members"),
     path("businesses/<int:pk>/members/<str:user>/", members.OneMember.as_view(), name="api-member"),
+    path("businesses/<int:pk>/usage/", usage.Usage.as_view(), name="api-usage"),
     path("businesses/<int:pk>/usage/csv/", files.UsageFile.as_view(), name="api-usage-csv"),
+    path("audit/", audit.Audit.as_view(), name="api-audit"),
+    path("audit/csv/", audit.AuditFile.as_view(), name="api-audit-csv"),
     path("reservations/", reservations.Reservations.as_view(), name="api-reservations"),
     path("reservations/<int:pk>/", reservations.OneReservation.as_view(), name="api-reservation"),
     path("tokens/", tokens.Tokens.as_view(), name="api-tokens"),
@@ -71,6 +77,10 @@ urlpatterns = [
     path("templates/<int:pk>/", templates.OneTemplate.as_view(), name="api-template"),
     path("views/", templates.Views.as_view(), name="api-views"),
     path("views/<int:pk>/", templates.OneView.as_view(), name="api-view"),
+    path("what-ifs/", what_ifs.WhatIfs.as_view(), name="api-what-ifs"),
+    path("what-ifs/<int:pk>/", what_ifs.OneWhatIf.as_view(), name="api-what-if"),
+    path("what-ifs/<int:pk>/call-off/", what_ifs.CallOff.as_view(), name="api-what-if-call-off"),
+    path("what-ifs/<int:pk>/apply/", what_ifs.Apply.as_view(), name="api-what-if-apply"),
     path("schema/", SpectacularAPIView.as_view(), name="api-schema"),
     # The split view and a page of ours: its script and style are files of their own, as the content policy wants it.
     path(

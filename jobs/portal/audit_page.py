@@ -1,6 +1,5 @@
 """Who did what from where, for operators and auditors: searched, page by page, and as CSV."""
 
-from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -13,30 +12,13 @@ from django.utils.functional import Promise
 from django.utils.translation import gettext_lazy as _
 from django.views.decorators.http import require_safe
 
-from cluster import threads
-from jobs import csv_lines
+from jobs import audit_search
 from jobs.filters import number
 from jobs.portal.deed_words import said
 from jobs.portal.doors import PortalRequest, oversee, page
-from quotas import audit as entries
 from quotas.audit import AuditEntry
 
 PAGE = 100
-CHUNK = 1000  # entries of a file read at a time
-HEADS = (
-    "id",
-    "at",
-    "user",
-    "user_id",
-    "deed",
-    "kind",
-    "target_id",
-    "target",
-    "address",
-    "agent",
-    "token_id",
-    "args",
-)
 
 
 class Search(forms.Form):
@@ -102,8 +84,8 @@ def export(request: PortalRequest) -> HttpResponseBase:
     if not form.is_valid():  # a file with more than was asked for would not show it
         faults = [f"{name}: {fault}" for name, listed in form.errors.items() for fault in listed]
         return HttpResponse("\n".join(faults), status=400, content_type="text/plain; charset=utf-8")
-    entries.note("audit.exported", by=request.user, name="", filters=_asked(request, form))
-    return csv_lines.file("audit", _parts(form))
+    asked = _asked(request, form)
+    return audit_search.send(form.cleaned_data, by=request.user, asked=asked, for_excel=True)
 
 
 def _asked(request: PortalRequest, form: Search) -> dict[str, str]:
@@ -113,20 +95,9 @@ def _asked(request: PortalRequest, form: Search) -> dict[str, str]:
 
 def _found(form: Search) -> Any:
     """Return the entries that match, below the one that the last page ended with."""
-    wanted = form.cleaned_data
-    names = {
-        "user": "actor",
-        "deed": "deed__startswith",
-        "kind": "kind",
-        "target": "target_id",
-        "address": "address",
-        "since": "at__gte",
-        "until": "at__lt",
-    }
-    chosen = {names[name]: value for name, value in wanted.items() if value}
-    if below := number(str(form.data.get("below", ""))):
-        chosen["pk__lt"] = below
-    return AuditEntry.objects.filter(**chosen).order_by("-pk")
+    rows = audit_search.found(form.cleaned_data)
+    below = number(str(form.data.get("below", "")))
+    return rows.filter(pk__lt=below) if below else rows
 
 
 def _line(entry: AuditEntry) -> Line:
@@ -142,32 +113,5 @@ def _line(entry: AuditEntry) -> Line:
         address=entry.address,
         agent=entry.agent,
         token_id=entry.token_id,
-        args=", ".join(f"{name}: {value}" for name, value in entry.args.items()),
+        args=audit_search.args(entry),
     )
-
-
-async def _parts(form: Search) -> AsyncIterator[bytes]:
-    yield (csv_lines.BOM + csv_lines.lines([HEADS])).encode()
-    below: int | None = None
-    while True:
-        text, below = await threads.run(_chunk, form, below)
-        if text:
-            yield text.encode()
-        if below is None:
-            return
-
-
-def _chunk(form: Search, below: int | None) -> tuple[str, int | None]:
-    """Return the lines of the next entries, and the id behind which it goes on."""
-    rows = _found(form) if below is None else _found(form).filter(pk__lt=below)
-    found = list(rows[:CHUNK])
-    text = csv_lines.lines(_cells(entry) for entry in found)
-    return text, found[-1].pk if len(found) == CHUNK else None
-
-
-def _cells(entry: AuditEntry) -> list[Any]:
-    return [
-        *(entry.pk, csv_lines.time(entry.at), entry.actor, entry.actor_id, entry.deed, entry.kind),
-        *(entry.target_id, entry.target, entry.address, entry.agent, entry.token_id),
-        ", ".join(f"{name}: {value}" for name, value in entry.args.items()),
-    ]

@@ -7,18 +7,17 @@ from typing import Any
 
 from django.http import HttpResponse, JsonResponse
 from django.shortcuts import get_object_or_404, render
-from django.utils import timezone
 from django.utils.functional import Promise
 from django.utils.translation import gettext as _
 from django.views.decorators.http import require_safe
 
-from cluster import card_metrics, host_events
+from cluster import card_metrics, clock, host_events
 from cluster.host_states import State, verbs
 from cluster.models import Card, CardLease, Host, HostEvent
 from jobs.filters import number
+from jobs.host_words import VERBS
 from jobs.models import Attempt, Task
 from jobs.portal.doors import PortalRequest, oversee, page
-from jobs.portal.host_words import VERBS
 from jobs.portal.words import CLASS_COLOURS, CLASSES
 from quotas import access
 
@@ -77,7 +76,7 @@ def host(request: PortalRequest, pk: int) -> HttpResponse:
         "colour": _colour(found),
         "why": host_events.reason(found.state_reason, found.state_args),
         "who": _who(found) if overseer else "",
-        "warnings": host_events.warnings(host_events.Facts.of(found), timezone.now()),
+        "warnings": host_events.warnings(host_events.Facts.of(found), clock.now()),
         "cards": _cards(request, found),
         "overseer": overseer,
         "events": events,
@@ -99,7 +98,7 @@ def charts(request: PortalRequest, pk: int) -> JsonResponse:
         .order_by("index")
         .values_list("pk", "index", "gpu_type__name", "memory_mib")
     )
-    now = timezone.now()
+    now = clock.now()
     series = card_metrics.series([card for card, *_ in rows], now - CHARTS_OF, now, POINTS)
     cards = [_chart(series.cards[card], index, name, mib) for card, index, name, mib in rows]
     return JsonResponse({"at": series.at, "cards": cards})

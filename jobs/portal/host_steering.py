@@ -10,9 +10,8 @@ from django.views.decorators.http import require_http_methods
 from cluster import host_moves
 from cluster.host_states import NEED_REASON, VERBS, State, target, verbs
 from cluster.models import Host
-from jobs import host_acts
+from jobs import host_acts, host_words
 from jobs.engine import host_preview
-from jobs.portal import host_words
 from jobs.portal.doors import PortalRequest, page
 from jobs.portal.host_page import visible
 from quotas import access

@@ -6,14 +6,14 @@ from django.contrib import messages
 from django.core.exceptions import PermissionDenied
 from django.http import HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
-from django.utils import timezone
 from django.utils.translation import gettext as _
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
-from cluster import host_moves
+from cluster import clock, host_moves
+from jobs import what_if_words
 from jobs.engine import what_if_base, what_ifs
 from jobs.filters import number
-from jobs.portal import what_if_figures, what_if_words
+from jobs.portal import what_if_figures
 from jobs.portal.doors import PortalRequest, oversee, page, wants_fragment
 from jobs.portal.what_if_form import WhatIfForm
 from jobs.simulation.what_if import from_json
@@ -92,7 +92,7 @@ def _shown(request: PortalRequest, asked: WhatIf, faults: list[str] | None = Non
         "question": asked,
         "colour": COLOURS[WhatIf.State(asked.state)],
         "steps": list(what_if_words.steps(change, asked.base, names)),
-        "silent_s": int(silent) if (silent := asked.silent_s(timezone.now())) > SILENT_S else 0,
+        "silent_s": int(silent) if (silent := asked.silent_s(clock.now())) > SILENT_S else 0,
         "given_up_s": what_ifs.GIVEN_UP_S,
         "fault": what_if_words.FAULTS.get(asked.fault, asked.fault),
         "may_operate": access.is_operator(request.user),

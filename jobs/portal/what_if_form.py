@@ -7,20 +7,24 @@ from typing import Any
 from django import forms
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy as _t
-from django.utils.translation import ngettext
 
-from cluster.host_states import State, target
-from cluster.models import GpuType, Host, Region
+from cluster.models import GpuType, Region
 from jobs.engine import snapshot
 from jobs.policy_fields import DEFAULTS, policy_field
 from jobs.scheduling import policy
 from jobs.simulation.what_if import Change, HostChange, NewHosts, QuotaChange
+from jobs.what_if_rules import (
+    DAYS,
+    FEWEST_DAYS,
+    MOST_CARDS,
+    MOST_DAYS,
+    MOST_HOSTS,
+    MOST_ON_HOST,
+    hosts_to,
+)
 from quotas.models import Business
 
 QUOTAS, ADDED = 4, 2  # lines of the form
-MOST_DAYS, FEWEST_DAYS, DAYS = 30, 1, 7
-MOST_CARDS, MOST_HOSTS, MOST_ON_HOST = 1_000_000, 5000, 64
-NAMED = 10  # names that a fault lists
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -186,14 +190,7 @@ class WhatIfForm(forms.Form):
     def _named(self, field: str) -> list[int]:
         """Return the hosts whose names were typed."""
         given = (self.cleaned_data.get(field) or "").replace("，", ",").split(",")
-        names = list(dict.fromkeys(name.strip() for name in given if name.strip()))
-        hosts = Host.objects.filter(name__in=names).exclude(state=Host.State.REMOVED)
-        found = {host.name: host.pk for host in hosts}
-        for host in hosts:
-            if target(State(host.state), field) is None:  # it could be tried, and never made
-                words = {"host": host.name, "state": host.get_state_display()}
-                self.add_error(field, _("%(host)s is %(state)s already.") % words)
-        if unknown := [name for name in names if name not in found]:
-            said = ngettext("There is no host %(names)s.", "There are no hosts %(names)s.", len(unknown))
-            self.add_error(field, said % {"names": ", ".join(unknown[:NAMED])})
-        return [found[name] for name in names if name in found]
+        found, faults = hosts_to(field, (name.strip() for name in given if name.strip()))
+        for fault in faults:
+            self.add_error(field, fault)
+        return found

@@ -64,6 +64,7 @@ class House:
         view = SavedView.objects.create(user=owner, name="v", query="state=open")
         self.numbers: dict[str, int] = {
             "cluster/what-if": asked.pk,
+            "what-ifs": asked.pk,
             "tasks": self.task.pk,
             "tasks/views": view.pk,
             "views": view.pk,

@@ -123,6 +123,9 @@ DEEDS: dict[str, Deed] = {
     "POST api/v1/reservations/": Deed(said="reservation.added", by="operator", send=RESERVATION),
     "PUT api/v1/reservations/<int:pk>/": Deed(said="reservation.changed", by="operator", send=RESERVATION),
     "DELETE api/v1/reservations/<int:pk>/": Deed(said="reservation.removed", by="operator"),
+    "POST api/v1/what-ifs/": Deed(said="whatif.asked", by="operator", send={"policy": {"min_run_s": 120}}),
+    "POST api/v1/what-ifs/<int:pk>/call-off/": Deed(said="whatif.called_off", by="operator"),
+    "POST api/v1/what-ifs/<int:pk>/apply/": Deed(said="whatif.applied", by="operator", send=WHY),
     **{
         f"POST api/v1/tasks/<int:pk>/{verb}/": Deed(said=task_deed(verb), state=state)
         for verb, state in STATES.items()

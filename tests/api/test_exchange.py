@@ -1,7 +1,9 @@
 """Quotas, businesses and members as CSV: out, and in again after a look at what would change."""
 
 import re
+import tempfile
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -215,12 +217,32 @@ def test_types_of_a_business_that_were_changed_since_the_look_are_kept(world: Wo
     assert not DefaultGpuType.objects.exists()
 
 
-def test_an_answer_to_another_question_is_not_taken(world: World, root: Client) -> None:
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("seen", "x"),
+        ("import_file_name", "somebody-else-s"),
+        ("import_file_name", "."),
+        ("format", "9"),
+        ("format", "x"),
+        ("resource", "9"),
+        ("resource", "x"),
+        ("reason", "r" * 300),
+        ("reason", "another"),
+    ],
+)
+def test_an_answer_to_another_question_is_not_taken(
+    field: str, value: str, root: Client, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     offered = offer(root, Quota, lines(QUOTAS, "ads,P40,,8"))
     fields = {one.name: one.value() for one in offered.context["confirm_form"]}
-    answer = root.post(address(Quota, "process_import"), {**fields, "seen": fields["seen"] + "x"})
+    theirs = tmp_path / "somebody-else-s"
+    theirs.write_text(lines(QUOTAS, "ads,P40,,8"))
+    answer = root.post(address(Quota, "process_import"), {**fields, field: value})
     assert "Choose the table again" in text(answer)
     assert Quota.objects.get().cards == 16
+    assert theirs.exists()
 
 
 def test_a_row_named_twice_by_two_names_of_a_type_is_refused(world: World, root: Client) -> None:

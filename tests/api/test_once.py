@@ -8,10 +8,12 @@ from typing import Any
 from unittest.mock import patch
 
 import pytest
+import time_machine
 from django.contrib.auth.models import User
 from django.db import connection
 from django.utils import timezone
 
+from cluster import clock
 from jobs import kept_answers, services
 from jobs.models import KeptAnswer, Task
 from quotas.models import ApiToken
@@ -92,6 +94,16 @@ def test_after_a_day_the_key_is_new_again(ann: Caller) -> None:
     KeptAnswer.objects.update(at=timezone.now() - timedelta(hours=25))
     assert ann.post("tasks/", doc(host_num=2), Idempotency_Key="k1").status_code == 201
     assert (Task.objects.count(), KeptAnswer.objects.count()) == (2, 1)
+
+
+def test_a_server_whose_clock_is_a_day_ahead_gives_the_same_answer(
+    ann: Caller, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = ann.post("tasks/", doc(), Idempotency_Key="k1")
+    monkeypatch.setattr(clock, "follows", True)
+    with time_machine.travel(timezone.now() + timedelta(hours=25)):
+        assert same(first, ann.post("tasks/", doc(), Idempotency_Key="k1"))
+    assert Task.objects.count() == 1
 
 
 def test_old_answers_are_removed_and_others_stay(ann: Caller) -> None:

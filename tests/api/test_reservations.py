@@ -61,6 +61,8 @@ def test_a_key_makes_it_once(root: Caller) -> None:
     [
         ({"business": "ads", "gpu_type": "P40"}, "cards"),
         (STANDING | {"business": "nobody"}, "business"),
+        (STANDING | {"business": "  "}, "business"),
+        (STANDING | {"gpu_type": "  "}, "gpu_type"),
         (STANDING | {"gpu_type": "T-1000"}, "gpu_type"),
         (STANDING | {"region": "Mars"}, "region"),
         (STANDING | {"cards": 0}, "cards"),

@@ -9,6 +9,7 @@ from django.contrib.auth.models import User
 from django.test import Client
 from django.utils import timezone
 
+from cluster import clock
 from quotas import throttle
 from quotas.audit import AuditEntry
 from quotas.models import ApiToken
@@ -53,6 +54,16 @@ def test_guessing_is_stopped_with_how_long_to_wait(ann: User) -> None:
     assert AuditEntry.objects.filter(deed="login.refused", target="ann").count() == 1
     with time_machine.travel(timezone.now() + throttle.WINDOW + timedelta(seconds=1)):
         assert enter().status_code == 302
+
+
+def test_guessing_at_a_server_whose_clock_is_ahead_is_stopped_too(
+    ann: User, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for _ in range(throttle.MOST_OF_PAIR):
+        enter("wrong")
+    monkeypatch.setattr(clock, "follows", True)
+    with time_machine.travel(timezone.now() + 2 * throttle.WINDOW):
+        assert enter().status_code == 429
 
 
 def test_guessing_at_one_account_shuts_nobody_else_out(ann: User, world: World) -> None:

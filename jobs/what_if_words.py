@@ -12,8 +12,8 @@ from django.utils.translation import ngettext
 from cluster.models import GpuType, Host, Region
 from jobs import policy_words
 from jobs.engine.what_if_base import quota_key
+from jobs.host_words import VERBS
 from jobs.policy_fields import DEFAULTS
-from jobs.portal.host_words import VERBS
 from jobs.simulation.what_if import Change
 from quotas.models import Business
 
