@@ -25,6 +25,7 @@ TEXTS: Mapping[str, str] = {
 }
 KNOWN = ("class", "pull-up", *TEXTS)
 OPERATOR = "kubeflow.org/mpi-operator"  # who runs a job that names nobody
+MOST_DIGITS = 9  # of a number of cards; Python refuses to read one of thousands
 WORKER, LAUNCHER = "spec.mpiReplicaSpecs.Worker", "spec.mpiReplicaSpecs.Launcher"
 
 
@@ -147,7 +148,7 @@ def _cards(template: Mapping[str, Any], where: str, faults: list[str]) -> Counte
         limits, requests = resources.get("limits") or {}, resources.get("requests") or {}
         for name in _kinds({**limits, **requests}):
             number, asked = str(limits.get(name, "")), str(requests.get(name, limits.get(name, "")))
-            if number != asked or not number.isdecimal():
+            if number != asked or not number.isdecimal() or len(number) > MOST_DIGITS:
                 faults.append(
                     f"{where} asks for {asked!r} {name} with a limit of {number!r}: a whole number as its limit "
                     "says both."

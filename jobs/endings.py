@@ -23,8 +23,9 @@ CAUSED = {
     "oom": "out_of_memory",
     "maybe_oom": "maybe_out_of_memory",
     "card": "card_fault",
+    "operator": "operator_away",
 }
-OWN_FAULTS = frozenset({"code", "data"})  # causes that any other host would have named as well
+OWN_FAULTS = frozenset({"code", "data", "operator"})  # causes that any other host would have named as well
 _OWN = _("Its own last lines in the log say more.")
 _AGAIN = _(
     "It is nobody's fault: with enable_evicted_pulled_up or retry_limit the platform starts it again by itself."
@@ -84,6 +85,10 @@ ENDINGS: dict[str, Ending] = {
     "start_deadline": Ending(
         _("Not every process ran %(limit_s)g s after the start: %(hosts)s"),
         _("The hosts named kept the others waiting: their log or an operator can say why."),
+    ),
+    "operator_away": Ending(
+        _("The cluster's MPI operator took no notice of it"),
+        _("Ask operators of the cluster whether the MPI operator runs there, then run it again."),
     ),
     "time_limit": Ending(
         _("Its time limit of %(limit_s)g s is over"),

@@ -27,7 +27,6 @@ from cluster.mpijob_asks import Ask
 
 log = logging.getLogger(__name__)
 JSON = dict[str, Any]
-KIND = "/apis/kubeflow.org/v2beta1"
 CONFIRM_S = 5.0  # what we patched and do not see for so long is asked for
 GONE = "The MPIJob is no more, or is another by now."
 
@@ -38,7 +37,7 @@ class Brought:
     def __init__(self, calls: Calls, options: Options, changed: Callable[[], None]) -> None:
         """Watch them, and their pods, in all namespaces."""
         self._calls, self._options = calls, options
-        self._jobs = Mirror(calls, f"{KIND}/mpijobs", changed, labelSelector=names.BUSINESS)
+        self._jobs = Mirror(calls, f"{names.JOBS}/mpijobs", changed, labelSelector=names.BUSINESS)
         self._pods = Mirror(calls, "/api/v1/pods", changed, labelSelector=names.BROUGHT)
         launchers = f"{names.JOB_ROLE}={names.LAUNCHER},!{names.GANG}"
         self._launchers = Mirror(calls, "/api/v1/pods", changed, labelSelector=launchers)
@@ -133,7 +132,7 @@ class Brought:
         uid = job["metadata"]["uid"]
         workers = [pod for pod in self._pods.objects() if names.labels_of(pod).get(names.BROUGHT) == uid]
         launchers = self._launchers_by_job()[_named(job)]
-        if any(not mpijobs.is_over(pod) for pod in (*workers, *launchers)):
+        if any(not seen.is_gone(pod) for pod in (*workers, *launchers)):
             raise NameTaken(f"pods of {path} are left of an earlier attempt")
         after = max(map(mpijobs.made_at, launchers), default="")
         patch = mpijobs.starting(job, gang, nodes, self._options.tolerations, after)
@@ -256,4 +255,4 @@ def _key(job: Mapping[str, Any]) -> uuid.UUID:
 
 
 def _path(named: Mapping[str, Any]) -> str:
-    return f"{KIND}/namespaces/{named['namespace']}/mpijobs/{named['name']}"
+    return names.job_path(named["namespace"], named["name"])

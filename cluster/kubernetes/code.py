@@ -50,7 +50,7 @@ def from_secret(secret: str, key: str, *, optional: bool = False) -> dict[str, A
     return {"secretKeyRef": reference | ({"optional": True} if optional else {})}
 
 
-def docker_config(image: str, registry: Mapping[str, str]) -> str:
+def docker_config(registry: Mapping[str, str]) -> str:
     """Return the file that the kubelet reads a registry's password from."""
     name = registry.get("name") or HUB
     pair = f"{registry['username']}:{registry['password']}".encode()

@@ -9,17 +9,16 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from cluster.kubernetes import names, pods, script
+from cluster.kubernetes.affinity import one_on_each
 from cluster.kubernetes.options import Options
 from cluster.kubernetes.pods import Member
 
 JSON = dict[str, Any]
-KIND = "/apis/kubeflow.org/v2beta1"
-REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 
 
 def folder(options: Options) -> str:
     """Return the path of the MPIJobs that are made for gangs."""
-    return f"{KIND}/namespaces/{options.namespace}/mpijobs"
+    return names.job_folder(options.namespace)
 
 
 def fits(members: Sequence[Member]) -> bool:
@@ -31,8 +30,8 @@ def job(members: Sequence[Member], options: Options) -> JSON:
     """Return the manifest; `members` are all of the gang, in the order of rank."""
     first, others = members[0], members[1:]
     return {
-        "apiVersion": "kubeflow.org/v2beta1",
-        "kind": "MPIJob",
+        "apiVersion": names.JOB_API,
+        "kind": names.JOB_KIND,
         "metadata": {
             "name": names.job_name(first.gang),
             "namespace": options.namespace,
@@ -59,7 +58,7 @@ def job(members: Sequence[Member], options: Options) -> JSON:
 def owner(job_object: Mapping[str, Any]) -> JSON:
     """Return what makes an object go with the MPIJob."""
     metadata = job_object["metadata"]
-    about = {"apiVersion": "kubeflow.org/v2beta1", "kind": "MPIJob"}
+    about = {"apiVersion": names.JOB_API, "kind": names.JOB_KIND}
     return about | {name: metadata[name] for name in ("name", "uid")}
 
 
@@ -83,7 +82,8 @@ def _worker(members: Sequence[Member], options: Options) -> JSON:
     """Return the template of all workers, made from what the first of them would be alone."""
     found = _template(members[0], names.WORKER, options)
     body, main = found["spec"], found["spec"]["containers"][0]
-    body["affinity"] = _one_on_each([member.node for member in members], members[0].gang)
+    mates = {names.GANG: str(members[0].gang), names.ROLE: names.WORKER}
+    body["affinity"] = one_on_each([member.node for member in members], mates)
     main["command"][-1] = pods.escaped(script.LET_IN)
     seats = " ".join(f"{member.node}/{member.rank}/{member.id}" for member in members)
     main["env"] = [
@@ -115,16 +115,3 @@ def _template(member: Member, role: str, options: Options) -> JSON:
 def _launcher_address(gang: int, options: Options) -> str:
     name = names.job_name(gang)
     return f"{name}-{names.LAUNCHER}.{name}.{options.namespace}.svc"
-
-
-def _one_on_each(nodes: Sequence[str], gang: int) -> JSON:
-    """Return the affinity of workers: the planned nodes, a term each (a field takes one value), no two on one."""
-    terms = [
-        {"matchFields": [{"key": "metadata.name", "operator": "In", "values": [node]}]} for node in nodes
-    ]
-    mates = {"matchLabels": {names.GANG: str(gang), names.ROLE: names.WORKER}}
-    apart = {"labelSelector": mates, "topologyKey": "kubernetes.io/hostname"}
-    return {
-        "nodeAffinity": {REQUIRED: {"nodeSelectorTerms": terms}},
-        "podAntiAffinity": {REQUIRED: [apart]},
-    }

@@ -6,10 +6,11 @@ import time
 import uuid
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from datetime import UTC, datetime
+from datetime import datetime
 from functools import partial
 from typing import Any
 
+from cluster import clock
 from cluster.kubernetes import ceph, gang_job, gang_seats, hosts, names, pods
 from cluster.kubernetes.calls import Calls, Conflict, Missing, Refused
 from cluster.kubernetes.gang_seats import Seat
@@ -26,6 +27,7 @@ JSON = dict[str, Any]
 Say = Callable[[uuid.UUID, int, str], None]  # into the log of an instance of a gang
 CONFIRM_S = 5.0  # an MPIJob that we made and do not see for so long is asked for
 OPERATOR_S = 30.0  # an MPIJob of which the operator says nothing for so long is told of
+DENIED = "the cluster shows no MPIJobs at the moment"
 AWAY = "The MPI operator of the cluster has done nothing yet for MPIJob {name}: the task starts when it does."
 
 
@@ -97,6 +99,8 @@ class GangOrders:
                 self._delete(job)
         if gang_seats.is_there(pod):
             self._orders.stop(pod)
+        elif self._jobs.is_denied:
+            raise NameTaken(f"the MPIJob of {gang} cannot be ended: {DENIED}")
 
     def _start(self, members: Sequence[Member]) -> JSON:
         """Make what the pods need, the MPIJob, and have the former go with it."""
@@ -134,16 +138,24 @@ class GangOrders:
         return found
 
     def _look_up(self, gang: int) -> None:
-        """Forget an MPIJob that the watch does not show, where it is not there."""
+        """Forget an MPIJob that the watch does not show, where a list does not either."""
         with self._lock:
             at, job = self._made.get(gang, (0.0, {}))
         try:
             uid = self._calls.get(f"{self._folder}/{names.job_name(gang)}")["metadata"]["uid"]
         except Missing:
-            uid = ""
+            uid = self._listed(gang)
         with self._lock:
             if job and uid != job["metadata"]["uid"] and self._made.get(gang, (0.0, {}))[0] == at:
                 del self._made[gang]
+
+    def _listed(self, gang: int) -> str:
+        """Return the uid of a gang's MPIJob, blank where it has none; raises NameTaken where its kind is not served."""
+        try:
+            found, _ = self._calls.list(self._folder, labelSelector=f"{names.GANG}={gang}")
+        except Refused as refused:
+            raise NameTaken(f"nobody knows whether the MPIJob of {gang} is there: {refused}") from refused
+        return str(found[0]["metadata"]["uid"]) if found else ""
 
     def _hold(self, found: Mapping[Seat, JSON], work: Work) -> None:
         """Keep the pods of members: the operator makes them without our finalizer."""
@@ -154,6 +166,8 @@ class GangOrders:
 
     def _tend(self, gang: int, job: JSON, seats: Sequence[Seat], its: Sequence[JSON], work: Work) -> None:
         """Have an MPIJob go that nobody wants, and let it go when all is known of its members."""
+        if self._jobs.is_denied:
+            return  # nothing can be done to it now
         if not is_leaving(job):
             if not any(seat.wanted and seat.phase != "gone" for seat in seats):
                 work.begin(_key(gang), partial(self._delete, job))
@@ -207,4 +221,4 @@ def _is_late(job: Mapping[str, Any]) -> bool:
     if (job.get("status") or {}).get("conditions") or is_leaving(job):
         return False
     made = datetime.fromisoformat(job["metadata"]["creationTimestamp"])
-    return (datetime.now(UTC) - made).total_seconds() > OPERATOR_S
+    return (clock.now() - made).total_seconds() > OPERATOR_S

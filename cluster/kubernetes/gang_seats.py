@@ -66,7 +66,12 @@ def absent(job: Mapping[str, Any]) -> JSON:
     for name in ("deletionTimestamp", "deletionGracePeriodSeconds"):
         if name in job["metadata"]:
             metadata[name] = job["metadata"][name]
-    return {"metadata": metadata, "spec": {}, "status": {"phase": "Pending"}}
+    untouched = not (job.get("status") or {}).get("conditions")
+    return {
+        "metadata": metadata,
+        "spec": {},
+        "status": {"phase": "Pending"} | ({"reason": names.NO_OPERATOR} if untouched else {}),
+    }
 
 
 def is_there(pod: Mapping[str, Any]) -> bool:

@@ -9,7 +9,6 @@ from cluster.models import BroughtJob, BroughtNews
 
 JSON = dict[str, Any]
 Job = Mapping[str, Any]
-API, KIND = "kubeflow.org/v2beta1", "MPIJob"
 ADMITTED = f"{names.GROUP}/Admitted"  # the type of our condition: True while its task has cards
 HOLDS_CARDS = frozenset({"starting", "running", "keeping"})
 MANAGER = "taiji"  # who owns that condition, in the words of server-side apply
@@ -45,8 +44,8 @@ def told(job: Job, row: BroughtJob, now: datetime) -> JSON:
     metadata, before, said, at = job["metadata"], condition_of(job), _said(row), _moment(now)
     changed = at if before.get("status") != said["status"] else before.get("lastTransitionTime", at)
     return {
-        "apiVersion": API,
-        "kind": KIND,
+        "apiVersion": names.JOB_API,
+        "kind": names.JOB_KIND,
         "metadata": {name: metadata[name] for name in ("name", "namespace", "uid")},
         "status": {
             "conditions": [
@@ -67,8 +66,8 @@ def event(job: Job, news: BroughtNews) -> JSON:
             "namespace": metadata["namespace"],
         },
         "involvedObject": {
-            "apiVersion": API,
-            "kind": KIND,
+            "apiVersion": names.JOB_API,
+            "kind": names.JOB_KIND,
             **{name: metadata[name] for name in ("name", "namespace", "uid")},
         },
         "type": "Warning" if news.warning else "Normal",

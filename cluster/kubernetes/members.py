@@ -8,7 +8,6 @@ from cryptography.fernet import InvalidToken
 
 from cluster import pod_tokens, vault
 from cluster.kubernetes.hosts import Place
-from cluster.kubernetes.options import Options
 from cluster.kubernetes.pods import Member
 from cluster.registries import registry_of
 
@@ -16,9 +15,7 @@ REGISTRY, TOKEN = "container.registry.", "code.token"
 DATA_KEY = re.compile(r"data\.(\d+)\.secret")
 
 
-def member_of(
-    place: Place, node: str, spec: Mapping[str, Any], sealed: str, options: Options
-) -> Member | None:
+def member_of(place: Place, node: str, spec: Mapping[str, Any], sealed: str) -> Member | None:
     """Return the instance as its pod needs it; None where its secrets cannot be read with the present keys."""
     try:
         secrets = vault.unseal(sealed)

@@ -6,7 +6,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from cluster.kubernetes import names
+from cluster.kubernetes.affinity import one_on_each
 from cluster.kubernetes.pods import STAY
+from cluster.kubernetes.seen import is_gone
 
 JSON = dict[str, Any]
 Job = Mapping[str, Any]
@@ -64,12 +66,13 @@ def starting(job: Job, gang: int, nodes: Sequence[str], tolerations: Iterable[st
     """
     uid, workers = job["metadata"]["uid"], job["spec"]["mpiReplicaSpecs"]["Worker"]["template"]
     pod = workers.get("spec") or {}
+    mates = {names.ATTEMPT: str(gang), names.ROLE: names.WORKER}
     worker = {
         "metadata": {
-            "labels": {names.BROUGHT: uid, names.ATTEMPT: str(gang), names.ROLE: names.WORKER},
+            "labels": {names.BROUGHT: uid, **mates},
         },
         "spec": {
-            "affinity": _affinity(pod.get("affinity") or {}, gang, nodes),
+            "affinity": {**(pod.get("affinity") or {}), **one_on_each(nodes, mates)},
             "tolerations": _tolerations(pod.get("tolerations") or (), tolerations),
         },
     }
@@ -81,21 +84,6 @@ def starting(job: Job, gang: int, nodes: Sequence[str], tolerations: Iterable[st
             "launcherCreationPolicy": "WaitForWorkersReady",
             "mpiReplicaSpecs": {"Worker": {"template": worker}},
         },
-    }
-
-
-def _affinity(given: Mapping[str, Any], gang: int, nodes: Sequence[str]) -> JSON:
-    """Return the affinity of workers: the planned nodes, a term each (a field takes one value), no two on one."""
-    terms = [
-        {"matchFields": [{"key": "metadata.name", "operator": "In", "values": [node]}]} for node in nodes
-    ]
-    mates = {names.ATTEMPT: str(gang), names.ROLE: names.WORKER}
-    apart = {"labelSelector": {"matchLabels": mates}, "topologyKey": "kubernetes.io/hostname"}
-    required = "requiredDuringSchedulingIgnoredDuringExecution"
-    return {
-        **given,
-        "nodeAffinity": {required: {"nodeSelectorTerms": terms}},
-        "podAntiAffinity": {required: [apart]},
     }
 
 
@@ -116,21 +104,13 @@ class Place:
     wanted: bool
 
 
-def is_over(pod: Mapping[str, Any]) -> bool:
-    """Say whether nothing of a pod runs, or will."""
-    phase = (pod.get("status") or {}).get("phase")
-    return phase in {"Succeeded", "Failed"} or (
-        bool(pod["metadata"].get("deletionTimestamp")) and not pod["spec"].get("nodeName")
-    )
-
-
 def member(place: Place, job: Job | None, pods: Sequence[Mapping[str, Any]]) -> JSON:
     """Return a member as if it were a pod of its own; `pods` are those of its attempt, `job` None: it was deleted.
 
     Cards are free when no pod of the attempt is left, whatever the condition says before; and the operator has to have
     said that it suspended the job, else it may still make some.
     """
-    live = [pod for pod in pods if not is_over(pod)]
+    live = [pod for pod in pods if not is_gone(pod)]
     is_its = job is not None and attempt_of(job) == place.gang
     if job is not None and is_its and not is_suspended(job) and not ended(job):
         here = [pod for pod in live if _is_worker(pod) and pod["spec"].get("nodeName") == place.node]

@@ -24,6 +24,9 @@ VERDICT = f"{GROUP}/verdict"  # an annotation: why it was given up, a cause and 
 # Of MPIJobs that people bring, and of their pods.
 BROUGHT = f"{GROUP}/mpijob"  # uid of the MPIJob that a pod is of
 ROLE = f"{GROUP}/mpi-role"  # of the pods of our own MPIJobs, too
+# What the MPI operator calls its jobs, and where the API server has them.
+JOB_API, JOB_KIND = "kubeflow.org/v2beta1", "MPIJob"
+JOBS = f"/apis/{JOB_API}"
 # Labels of the MPI operator, on all pods of its jobs.
 JOB_NAME, JOB_ROLE = "training.kubeflow.org/job-name", "training.kubeflow.org/job-role"
 GPU_TYPE = f"{GROUP}/gpu-type"  # a node's own word for its cards, before any other
@@ -31,6 +34,8 @@ GPU_TYPE = f"{GROUP}/gpu-type"  # a node's own word for its cards, before any ot
 # An MPIJob of ours, and each pod, is kept until its end was received, as exit records are on hosts with an agent.
 FINALIZER = f"{GROUP}/report"
 MAIN, CODE = "main", "code"  # containers
+# The reason of a pod that is not there yet since the operator took no notice of its MPIJob: a word of ours alone.
+NO_OPERATOR = "NoOperator"
 LAUNCHER, WORKER = "launcher", "worker"  # roles of the pods of an MPIJob
 
 
@@ -47,6 +52,16 @@ def service_name(gang: int) -> str:
 def job_name(gang: int) -> str:
     """Return the name of the MPIJob that runs a gang, and of the service that the operator makes for it."""
     return service_name(gang)
+
+
+def job_folder(namespace: str) -> str:
+    """Return the path of the MPIJobs of a namespace."""
+    return f"{JOBS}/namespaces/{namespace}/mpijobs"
+
+
+def job_path(namespace: str, name: str) -> str:
+    """Return the path of an MPIJob."""
+    return f"{job_folder(namespace)}/{name}"
 
 
 def address(gang: int, rank: int, namespace: str) -> str:

@@ -58,9 +58,8 @@ class Cursor:
 class Book:
     """How far all that goes into one log was taken over; kept beside it until it is whole."""
 
-    end: int = (
-        0  # of our log: what lies behind it was written by one who was killed then, and is written over
-    )
+    # Of our log: what lies behind it was written by one who was killed then, and is written over.
+    end: int = 0
     cursors: dict[str, Cursor] = field(default_factory=dict)  # by the key of the source
 
 

@@ -112,7 +112,7 @@ def secrets(member: Member, options: Options) -> list[JSON]:
         values = {**member.secret_env, **{name: value for name, value in tokens.items() if value}}
         found.append(_secret(member, options, "", "Opaque", values))
     if member.registry:
-        auths = code.docker_config(member.image, member.registry)
+        auths = code.docker_config(member.registry)
         kind = "kubernetes.io/dockerconfigjson"
         found.append(_secret(member, options, "-image", kind, {".dockerconfigjson": auths}))
     return found

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
+from cluster.agent.records import STOPPED_EARLY
 from cluster.kubernetes import names
 
 Pod = Mapping[str, Any]
@@ -148,9 +149,11 @@ def _never_ran(pod: Pod) -> tuple[str, str]:
         ended = (each.get("state") or {}).get("terminated")
         if ended and ended.get("exitCode"):
             return _of_code(ended)
+    if status.get("reason") == names.NO_OPERATOR:
+        return STOPPED_EARLY, "operator"
     if said := status.get("message") or status.get("reason"):
         return f"The node refused the pod: {_said(said)}.", ""
-    return ("It was stopped before it started.", "") if is_leaving(pod) else ("The pod ended unseen.", "")
+    return (STOPPED_EARLY, "") if is_leaving(pod) else ("The pod ended unseen.", "")
 
 
 def _of_code(ended: Mapping[str, Any]) -> tuple[str, str]:

@@ -45,9 +45,8 @@ class Starts:
         for gang, its in gangs.items():
             if gang not in led:
                 self._apart(its)
-            elif (
-                len(its) == its[0].members
-            ):  # a host that does not say that it may start has a stray, or is lost
+            # Else it waits: a host that does not say that it may start has a stray, or is lost.
+            elif len(its) == its[0].members:
                 self._together(sorted(its, key=lambda member: member.rank))
 
     def _member(self, place: hosts.Place, post: Post, node_of: Mapping[int, str]) -> Member | None:
@@ -60,7 +59,7 @@ class Starts:
             begin = partial(self._brought.start, place, spec, nodes_of(place.gang))
             self._work.begin(place.id, begin)
             return None
-        member = member_of(place, node_of[post.host], spec, sealed, self._options)
+        member = member_of(place, node_of[post.host], spec, sealed)
         if member is None:
             post.refuse(place.id, posts.UNREADABLE)
         return member

@@ -10,7 +10,7 @@ from functools import partial
 from typing import Any
 
 from cluster import clock
-from cluster.kubernetes import job_words
+from cluster.kubernetes import job_words, names
 from cluster.kubernetes.calls import Calls, Conflict, Missing, Refused
 from cluster.kubernetes.work import Work
 from cluster.models import BroughtJob, BroughtNews, Region
@@ -19,6 +19,7 @@ log = logging.getLogger(__name__)
 JSON = dict[str, Any]
 A_SECOND = 20.0  # so many are told: starts and stops use the same API server
 AT_ONCE = 40  # … and so many where nobody was told anything for a while
+REFUSED_S = 60.0  # so long a job is left alone that could not be told: others have their turn
 LOOK_S = 1.0  # between two looks at what there is to say
 
 
@@ -30,6 +31,7 @@ class Telling:
         self._calls = calls
         self._lock = threading.Lock()
         self._delivered: set[int] = set()  # news whose rows can go
+        self._refused: dict[str, float] = {}  # until when each is left alone, by uid
         self._left, self._filled_at, self._looked_at = float(AT_ONCE), time.monotonic(), 0.0
 
     def tell(self, jobs: Mapping[str, JSON], region: Region, work: Work) -> None:
@@ -55,12 +57,13 @@ class Telling:
                 work.begin(_key(f"news {news.pk}"), partial(self._tell_event, job, news))
 
     def _begin_conditions(self, jobs: Mapping[str, JSON], region: Region, work: Work) -> None:
-        now = clock.now()
+        now, left_alone = clock.now(), self._left_alone()
         rows = BroughtJob.objects.filter(region=region, deleted=False).exclude(state="")
         due = [
             (job, row)
             for row in rows
             if (job := jobs.get(row.uid)) is not None
+            and row.uid not in left_alone
             and not job_words.is_told(job, row)
             and job_words.may_be_told(job, now)
         ]
@@ -89,11 +92,21 @@ class Telling:
 
     def _tell_condition(self, job: JSON, row: BroughtJob) -> None:
         metadata = job["metadata"]
-        path = f"/apis/{job_words.API}/namespaces/{metadata['namespace']}/mpijobs/{metadata['name']}/status"
+        path = names.job_path(metadata["namespace"], metadata["name"]) + "/status"
         try:
             self._calls.apply(path, job_words.told(job, row, clock.now()), job_words.MANAGER)
-        except (Missing, Conflict):
-            log.info("the MPIJob %s is no more", row)
+        except Refused as refused:
+            gone = isinstance(refused, Missing | Conflict)
+            log.log(logging.INFO if gone else logging.WARNING, "the MPIJob %s is not told: %s", row, refused)
+            with self._lock:
+                self._refused[row.uid] = time.monotonic() + REFUSED_S
+
+    def _left_alone(self) -> set[str]:
+        """Return those that could not be told just now."""
+        now = time.monotonic()
+        with self._lock:
+            self._refused = {uid: until for uid, until in self._refused.items() if until > now}
+            return set(self._refused)
 
     def _let_go(self) -> None:
         with self._lock:

@@ -15,6 +15,10 @@ WATCH_S = 60  # the server ends a watch after so long, and it goes on where it w
 QUIET_S = WATCH_S + 15.0  # a connection that says nothing for longer is dead
 FIRST_RETRY_S, LAST_RETRY_S = 0.2, 10.0
 ABSENT_S = 60.0  # a kind that is not served, or not for us, is looked for anew after so long
+DOUBT_S = 5.0  # a kind that was not seen yet is believed to be absent after so long
+AWAY_S = (
+    300.0  # … and one that was served: an API server that has just begun, or lost an extension, denies it too
+)
 
 
 class Mirror:
@@ -32,7 +36,8 @@ class Mirror:
     ) -> None:
         """Mirror what `query` selects; `keep` cuts down each object, or drops it with None.
 
-        `optional`: the cluster need not have the kind at all, nor let us see it; then there are no objects.
+        `optional`: the cluster need not have the kind at all, nor let us see it; then there are no objects. Of a
+        kind that is no more what was seen last stands: only a list or a watch says that an object is gone.
         """
         self._calls, self._path, self._query = calls, path, query
         self._keep, self._changed, self._optional = keep, changed, optional
@@ -43,6 +48,7 @@ class Mirror:
         self.version = ""  # of what is here
         self.trouble = ""  # why it is not up to date, in a sentence; blank: it is
         self.absent = optional  # there is no such kind, as far as is known
+        self._denied_at: float | None = None  # since when the cluster does not show it
         self.lists = 0
         self._thread = threading.Thread(target=self._run, name=f"mirror of {path}", daemon=True)
 
@@ -54,6 +60,11 @@ class Mirror:
     def stop(self) -> None:
         """End with the next event or pause; the thread keeps nothing from ending."""
         self._ended.set()
+
+    @property
+    def is_denied(self) -> bool:
+        """Say whether the cluster shows nothing of the kind at the moment: what is here may be older than that."""
+        return self._denied_at is not None
 
     def objects(self) -> list[JSON]:
         """Return all objects, in order of namespace and name; they are not to be changed."""
@@ -87,14 +98,25 @@ class Mirror:
         if not self._optional or refused.status not in {403, 404}:
             self._note(f"{self._path} is not heard: {refused}")
             return retry_s * random.uniform(0.7, 1.3)
+        self.version = ""
+        self._note("")
+        if self._is_doubtful(refused):
+            return retry_s * random.uniform(0.7, 1.3)
         if not self.absent or not self.synced.is_set():
             say = log.info if isinstance(refused, Missing) else log.warning
             say("%s is done without: %s", self._path, refused)
-        with self._lock:
-            self._objects, self.version, self.absent = {}, "", True
+        self.absent = True
         self.synced.set()
-        self._note("")
         return ABSENT_S
+
+    def _is_doubtful(self, refused: Refused) -> bool:
+        """Say whether a kind that is not shown may be back in a moment; of one that was, it is said once."""
+        now = time.monotonic()
+        if self._denied_at is None:
+            self._denied_at = now
+            if not self.absent:
+                log.warning("%s is not shown, what was seen of it stands: %s", self._path, refused)
+        return now - self._denied_at < (DOUBT_S if self.absent else AWAY_S)
 
     def _note(self, trouble: str) -> None:
         if trouble != self.trouble:
@@ -107,6 +129,7 @@ class Mirror:
         kept = {_key(thing): small for thing in items if (small := self._keep(thing)) is not None}
         with self._lock:
             self._objects, self.version, self.absent = kept, version, False
+            self._denied_at = None
             self.lists += 1
         self.synced.set()
         self._note("")

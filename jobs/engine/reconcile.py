@@ -239,7 +239,7 @@ def _over(attempt: Attempt, members: Sequence[Observed]) -> Step:
     if bad is None and natural:
         return _kept(attempt, End(outcome=Outcome.SUCCEEDED, code="succeeded"), ())
     if attempt.ending and not (natural and attempt.ending == Outcome.EVICTED):
-        end = End(outcome=attempt.ending, code=attempt.ending_code, args=attempt.outcome_args)
+        end = End(outcome=attempt.ending, code=_known_by_now(attempt, members), args=attempt.outcome_args)
         return Close(end, _blame(attempt, members))
     if bad is None:  # every code is 0, and some were told to end by somebody else than us
         return Close(End(outcome=Outcome.FAILED, code="ended_from_outside"))
@@ -247,6 +247,14 @@ def _over(attempt: Attempt, members: Sequence[Observed]) -> Step:
     end = failure_of(bad, members)
     blame = () if bad.cause in endings.OWN_FAULTS else (bad.host_id,)
     return _kept(attempt, end, blame) if end.outcome == Outcome.FAILED else Close(end)
+
+
+def _known_by_now(attempt: Attempt, members: Sequence[Observed]) -> str:
+    """Return the code of the end that it was told: of one that was late, who was late is known when it is over."""
+    nobody_began = all(member.cause == "operator" for member in members)
+    return (
+        "operator_away" if attempt.ending_code == "start_deadline" and nobody_began else attempt.ending_code
+    )
 
 
 def _kept(attempt: Attempt, end: End, blame: tuple[int, ...]) -> Step:

@@ -8,6 +8,7 @@ from django.utils.functional import Promise
 from django.utils.translation import gettext_lazy, ngettext_lazy
 
 from jobs import use
+from jobs.elsewhere import MPIJOB
 from jobs.engine import hosts_for
 from jobs.models import Attempt, Task
 from jobs.portal import causes, rows
@@ -38,6 +39,7 @@ HOSTS: dict[Why, tuple[Advice, Promise]] = {
     "quarantined": ("ask", gettext_lazy("take no starts: quarantined after failures")),
     "lost": ("ask", gettext_lazy("do not answer")),
 }
+NO_MPIJOBS = gettext_lazy("cannot run it: their cluster's controller runs no MPIJobs that people bring")
 COUNTED = ngettext_lazy("%(hosts)d host", "%(hosts)d hosts", "hosts")
 
 
@@ -112,7 +114,9 @@ def why(task: Task, user: User) -> Waiting | None:
         leaving=[named[pk] for pk in leavers[:LEAVERS_NAMED] if pk in named],
         more_leaving=max(0, len(leavers) - LEAVERS_NAMED),
         quotas=_quotas(task) if "quota" in task.reason_code else [],
-        hosts=[] if task.reason_code in GATED else [_line(seen) for seen in hosts_for.hosts_for(task)],
+        hosts=[]
+        if task.reason_code in GATED
+        else [_line(seen, task.needs) for seen in hosts_for.hosts_for(task)],
         asked=task.host_gpu_num,
     )
 
@@ -122,8 +126,10 @@ def _tag(advice: Advice) -> Tag:
     return Tag(label=label, colour=colour)
 
 
-def _line(seen: Seen) -> HostLine:
+def _line(seen: Seen, needs: str) -> HostLine:
     advice, said = HOSTS[seen.why]
+    if seen.why == "offers" and needs == MPIJOB:
+        said = NO_MPIJOBS
     counted = str(COUNTED % {"hosts": seen.hosts})
     return HostLine(
         counted=counted, hosts=seen.hosts, said=said, free=seen.free, most=seen.most, tag=_tag(advice)

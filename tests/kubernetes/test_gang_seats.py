@@ -9,7 +9,7 @@ import pytest
 import yaml
 from jsonschema import Draft202012Validator
 
-from cluster.kubernetes import gang_job, gang_seats, names, pods, seen
+from cluster.kubernetes import affinity, gang_job, gang_seats, names, pods, seen
 from cluster.kubernetes.gang_seats import Seat
 from tests.kubernetes import schemas, test_pods
 
@@ -88,14 +88,14 @@ def test_the_launcher_has_cards_and_the_first_host_and_the_workers_one_each_of_t
     assert cards == ["2", "2"]
     assert nodes_of(template("Launcher")) == ["gpu-0"]
     assert nodes_of(template("Worker")) == ["gpu-1", "gpu-2"]
-    apart = template("Worker")["spec"]["affinity"]["podAntiAffinity"][gang_job.REQUIRED]
+    apart = template("Worker")["spec"]["affinity"]["podAntiAffinity"][affinity.REQUIRED]
     mates = apart[0]["labelSelector"]["matchLabels"].items()
     assert mates <= template("Worker")["metadata"]["labels"].items()
     assert not mates <= template("Launcher")["metadata"]["labels"].items()
 
 
 def nodes_of(made: JSON) -> list[str]:
-    terms = made["spec"]["affinity"]["nodeAffinity"][gang_job.REQUIRED]["nodeSelectorTerms"]
+    terms = made["spec"]["affinity"]["nodeAffinity"][affinity.REQUIRED]["nodeSelectorTerms"]
     return [value for term in terms for one in term["matchFields"] for value in one["values"]]
 
 

@@ -54,6 +54,14 @@ def test_slices_are_asked_for_by_their_own_name() -> None:
     assert (ask.document["host_num"], ask.document["host_gpu_num"]) == (2, 2)
 
 
+@pytest.mark.parametrize("number", ["9" * 5000, "1e3", "-1", "²"], ids=["huge", "1e3", "-1", "²"])
+def test_a_number_of_cards_that_nobody_can_count_is_a_fault(number: str) -> None:
+    job = made(workers=2)
+    container(job)["resources"] = {"limits": {"nvidia.com/gpu": number}}
+    assert mpijob_asks.read(job, "SZ").faults
+    assert mpijob_asks.resource_of(job) == ""
+
+
 def container(job: JSON, role: str = "Worker") -> JSON:
     """Return the one container of a role."""
     found: JSON = job["spec"]["mpiReplicaSpecs"][role]["template"]["spec"]["containers"][0]

@@ -117,8 +117,32 @@ def test_a_label_of_a_business_cannot_be_taken_away_and_other_things_may_be_chan
     assert not review(new, old)["allowed"]
 
 
+def test_a_change_of_the_largest_job_that_a_cluster_keeps_is_looked_at() -> None:
+    job = mpijob()
+    job["metadata"].setdefault("annotations", {})["notes.example.org/long"] = "x" * 1_400_000
+    assert review(job, job)["allowed"]
+
+
+def endless(replicas: str) -> str:
+    """Return the review of a job with a number of workers that Python's JSON takes and no integer is."""
+    job = mpijob()
+    job["spec"]["mpiReplicaSpecs"]["Worker"]["replicas"] = float(replicas)
+    return json.dumps({"request": {"uid": "1", "userInfo": {"username": "ann"}, "object": job}})
+
+
 @pytest.mark.parametrize(
-    "body", ["", "[]", "{}", '{"request": {"uid": "1", "object": null}}', '{"request": 1}']
+    "body",
+    [
+        "",
+        "[]",
+        "{}",
+        '{"request": {"uid": "1", "object": null}}',
+        '{"request": 1}',
+        "[" * 100_000,
+        endless("inf"),
+        endless("nan"),
+    ],
+    ids=range(8),
 )
 def test_what_is_no_review_is_refused_in_words(body: str) -> None:
     answer = Client().post(URL, body, content_type="application/json")

@@ -102,6 +102,7 @@ def test_what_is_written_into_one_is_right_by_the_operators_own_schema() -> None
     assert list(strict.iter_errors(job))
 
 
+RUNS: JSON = {"name": "l", "state": {"running": {}}}
 TABLE: list[tuple[str, JSON | None, list[JSON], bool, str]] = [
     ("no worker is there yet", started(), [], True, "starting"),
     ("its worker is pulled", started(), [pod(phase="Pending")], True, "starting"),
@@ -124,6 +125,13 @@ TABLE: list[tuple[str, JSON | None, list[JSON], bool, str]] = [
         "ending",
     ),
     ("nothing is left", says(suspended(started()), Suspended="True"), [pod(phase="Failed")], False, "gone"),
+    (
+        "evicted by its node, which has not ended it yet",
+        says(suspended(started()), Suspended="True"),
+        [{**pod(), "status": {"phase": "Failed", "containerStatuses": [RUNS]}}],
+        False,
+        "ending",
+    ),
     ("ended, its worker is left", says(started(), Succeeded="True"), [pod()], True, "ending"),
     ("ended", says(started(), Succeeded="True"), [pod("launcher", phase="Succeeded")], True, "gone"),
     ("deleted, its task is not stopped yet", None, [], True, "ending"),

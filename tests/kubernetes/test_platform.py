@@ -163,6 +163,23 @@ def test_no_pod_of_the_platform_has_a_right_that_it_does_not_need() -> None:
             assert container["resources"]["limits"]["memory"], name
 
 
+def test_an_upgrade_exchanges_what_asks_the_database_only_for_what_is_ready_and_of_the_new_schema() -> None:
+    made = {(thing["kind"], thing["metadata"]["name"]): thing for thing in every()}
+    for name in ("taiji-web", "taiji-worker", "taiji-controller"):
+        spec = made["Deployment", name]["spec"]
+        assert spec["strategy"] == {"rollingUpdate": {"maxUnavailable": 0, "maxSurge": 1}}, name
+        first = spec["template"]["spec"]["initContainers"][0]
+        assert (first["name"], first["image"]) == ("wait-for-migrations", "taiji"), name
+        assert "manage.py migrate --check" in first["args"][-1], name
+        budget = made["PodDisruptionBudget", name]["spec"]
+        assert 0 < budget["minAvailable"] < spec["replicas"], name
+    web = pods()["taiji-web"]
+    pause = web["containers"][0]["lifecycle"]["preStop"]["sleep"]["seconds"]
+    arguments_of = arguments("taiji-web")
+    grace = int(arguments_of[arguments_of.index("--timeout-graceful-shutdown") + 1])
+    assert pause + grace < web["terminationGracePeriodSeconds"]
+
+
 def test_what_is_meant_by_a_name_is_there() -> None:
     found = {
         (thing["kind"], thing["metadata"].get("namespace"), thing["metadata"]["name"]) for thing in every()

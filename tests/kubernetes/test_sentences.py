@@ -8,7 +8,7 @@ import pytest
 from django.utils import translation
 
 from cluster import host_events, host_sentences
-from cluster.kubernetes import hosts, nodes, posts
+from cluster.kubernetes import brought, ceph, hosts, nodes, posts
 from cluster.kubernetes.seen import seen, trouble
 from tests.kubernetes import test_nodes
 from tests.kubernetes.test_seen import LATER, ended, pod
@@ -40,6 +40,10 @@ def sentences() -> Iterator[str]:
     yield from (card.reason for card in nodes.cards(node, {nodes.GPU: 2}, []))
     yield from (hosts.GONE_NODE, posts.UNREADABLE, "The cluster does not take the pod: exceeded quota")
     yield "The cluster does not take the MPIJob: exceeded quota"
+    yield from (brought.GONE, "The cluster does not take the change of the MPIJob: no")
+    yield "It asks for nvidia.com/mig-1g.5gb, and was planned on nvidia.com/gpu."
+    yield ceph.clash({"data": [{"kind": "ceph", "dst": "/taiji/data"}]}, "/taiji/storage")
+    yield "Private ceph could not be mounted: mount error 13 = Permission denied."
 
 
 @pytest.mark.parametrize("said", sorted(set(sentences())))

@@ -12,6 +12,7 @@ from django.utils import timezone
 from jsonschema import Draft202012Validator
 
 from cluster.kubernetes import job_words, telling
+from cluster.kubernetes.calls import KINDS, Refused
 from cluster.kubernetes.telling import Telling
 from cluster.models import BroughtJob, BroughtNews, Region
 from tests.kubernetes import schemas
@@ -68,6 +69,43 @@ def test_a_thousand_are_told_no_faster_than_so_many_a_second_and_news_first(
         one.tell(jobs, region, begun)  # type: ignore[arg-type]  # as above
         one.tell(jobs, region, begun)  # type: ignore[arg-type]  # as above
         assert len(begun.orders) == telling.AT_ONCE + second * telling.A_SECOND
+
+
+class Refusing:
+    """An API server that takes no condition of some jobs."""
+
+    def __init__(self, refused: set[str], status: int) -> None:
+        self.refused, self.status, self.told = refused, status, set[str]()
+
+    def apply(self, path: str, *_: Any) -> None:
+        name = path.split("/")[-2]
+        if name in self.refused:
+            raise KINDS.get(self.status, Refused)(self.status, "Invalid", "no such condition")
+        self.told.add(name)
+
+
+@pytest.mark.parametrize("status", [403, 404, 409, 422])
+def test_jobs_that_can_never_be_told_keep_no_others_from_it(
+    status: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    region, now = Region.objects.create(name="SZ"), 1000.0
+    monkeypatch.setattr("cluster.kubernetes.telling.time.monotonic", lambda: now)
+    found = rows(telling.AT_ONCE + 20, region)
+    jobs = {row.uid: job(row) for row in found}
+    calls = Refusing({row.name for row in found[: telling.AT_ONCE]}, status)
+    one = Telling(calls)  # type: ignore[arg-type]  # all that it calls
+    tries = 0
+    for second in range(10):
+        now, begun = 1000.0 + second, Begun()
+        one.tell(jobs, region, begun)  # type: ignore[arg-type]  # it only counts
+        for order in begun.orders:
+            order()
+        tries += len(set(begun.told()) & calls.refused)
+    assert calls.told == {row.name for row in found[telling.AT_ONCE :]}
+    assert tries == telling.AT_ONCE, "each was tried once"
+    now, begun = 1000.0 + telling.REFUSED_S + 10, Begun()
+    one.tell(jobs, region, begun)  # type: ignore[arg-type]  # as above
+    assert set(begun.told()) & calls.refused
 
 
 def test_its_operator_has_the_first_word_unless_it_says_none() -> None:

@@ -319,6 +319,18 @@ def test_hosts_are_counted_by_why_they_do_not_take_it(world: World, ann: Client)
     assert "2 台母机" in text(ann, Task.objects.latest("pk"))
 
 
+def test_hosts_that_run_no_mpijobs_are_told_so_to_who_brought_one(world: World, ann: Client) -> None:
+    world.host("h1")
+    task = world.task(cards=8, needs="mpijob", reason_code="no_mpijob")
+    said = "cannot run it: their cluster's controller runs no MPIJobs that people bring"
+    page = unescape(text(ann, task))
+    assert said in page
+    assert "no container engine" not in page
+    assert said not in unescape(text(ann, world.task(cards=8, needs="container_ceph")))
+    ann.post("/i18n/setlang/", {"language": "zh-hans"})
+    assert "无法运行它：其集群的控制器不运行用户自带的 MPIJob" in text(ann, task)
+
+
 def test_a_quota_lowered_under_what_runs_is_shown_as_over_and_never_as_less_than_nothing(
     world: World, ann: Client
 ) -> None:
