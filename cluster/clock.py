@@ -27,6 +27,7 @@ class _Look:
 
 follows = True  # tests that move the clock set it False
 _last: _Look | None = None  # None: not looked yet
+_looked_at = -LOOK_EVERY_S  # on the clock that never jumps: the last look, also one that was of no use
 
 
 def now() -> datetime:
@@ -36,7 +37,8 @@ def now() -> datetime:
 
 def seconds() -> float:
     """Return it in seconds since the epoch."""
-    return time.time() if _last is None else _last.theirs_s + time.monotonic() - _last.ours_s
+    last = _last  # read once: another thread may look meanwhile
+    return time.time() if last is None else last.theirs_s + time.monotonic() - last.ours_s
 
 
 def ahead_s() -> float:
@@ -46,10 +48,11 @@ def ahead_s() -> float:
 
 def follow() -> None:
     """Look at the database's clock, if the last look is old: one small query of a connection that is in use anyway."""
-    global _last
+    global _last, _looked_at
     began = time.monotonic()
-    if not follows or (_last is not None and began - _last.ours_s < LOOK_EVERY_S):
+    if not follows or began - _looked_at < LOOK_EVERY_S:
         return
+    _looked_at = began  # before the answer: a database that is slow is not asked by each call meanwhile
     with connection.cursor() as cursor:
         cursor.execute(EPOCH[connection.vendor])
         (theirs_s,) = cursor.fetchone()

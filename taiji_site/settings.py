@@ -123,7 +123,7 @@ CELERY_BROKER_URL = REDIS_URL.replace("unix://", "redis+socket://", 1)
 CELERY_TASK_IGNORE_RESULT = True
 CELERY_BROKER_CONNECTION_RETRY_ON_STARTUP = True
 CELERY_WORKER_HIJACK_ROOT_LOGGER = False
-CELERY_BEAT_SCHEDULER = "celery.beat:PersistentScheduler"
+CELERY_BEAT_SCHEDULER = "taiji_site.beat:Beat"
 # What containers of tasks may use, in the words of cluster/agent/protocol.py; 0: no limit.
 CONTAINER = {
     "user": env.shaped("TAIJI_CONTAINER_USER", "", r"\d{1,10}(:\d{1,10})?", "1000 or 1000:1000"),

@@ -95,9 +95,8 @@ class Agent:
         self._lag_s = pace.lag_s(membership.name)
         self._seq = 0
         self._token: str | None = None
-        self._joins = (
-            True  # it did not wait for news yet since the platform answers: others come at the same moment
-        )
+        # It did not wait for news yet since the platform answers: others come at the same moment.
+        self._joins = True
         self._desired: Desired | None = None
         self._refused: str | None = None  # a token that the platform did not take
         self._said: set[str] = set()

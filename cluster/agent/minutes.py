@@ -73,9 +73,8 @@ class Minutes:
     def __init__(self) -> None:
         """Have none. What is measured before the platform was heard has no place on its clock, and is not kept."""
         self._lock = threading.Lock()
-        self._offset_s: float | None = (
-            None  # of the platform's clock to this process's own, which never jumps
-        )
+        # Of the platform's clock to this process's own, which never jumps.
+        self._offset_s: float | None = None
         self._open: dict[tuple[int, int], _Minute] = {}  # by minute and card
         self._done: dict[tuple[int, int], dict[str, Any]] = {}
 

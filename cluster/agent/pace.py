@@ -5,9 +5,8 @@ import zlib
 
 from cluster.agent.protocol import WAIT_S
 
-LAG_AT_MOST_S = (
-    60 - WAIT_S
-)  # and then a call that waits is over first: the platform has each minute a minute later
+# With the call that may have to be over first: the platform has each minute a minute later.
+LAG_AT_MOST_S = 60 - WAIT_S
 RETRY_S = 5.0
 
 

@@ -16,9 +16,8 @@ HOUR = timedelta(hours=1)
 
 @pytest.fixture(autouse=True)
 def _follow(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Follow the database's clock, beginning with none known."""
+    """Follow the database's clock."""
     monkeypatch.setattr(clock, "follows", True)
-    monkeypatch.setattr(clock, "_last", None)
 
 
 @pytest.mark.parametrize("off", [-HOUR, HOUR], ids=["behind", "ahead"])
@@ -53,13 +52,29 @@ def test_the_database_is_asked_now_and_then_and_an_answer_that_took_long_is_not_
     world: World, monkeypatch: pytest.MonkeyPatch, django_assert_num_queries: object
 ) -> None:
     monkeypatch.setattr(clock, "ANSWER_S", -1.0)
-    clock.follow()
+    with django_assert_num_queries(1):  # type: ignore[operator]
+        clock.follow()
+        clock.follow()  # a database that is slow is left alone
     assert clock._last is None
     monkeypatch.setattr(clock, "ANSWER_S", 5.0)
-    with django_assert_num_queries(1):  # type: ignore[operator]
-        clock.follow()
-        clock.follow()
     now = time.monotonic()
-    monkeypatch.setattr(time, "monotonic", lambda: now + 2 * clock.LOOK_EVERY_S)
-    with django_assert_num_queries(1):  # type: ignore[operator]
-        clock.follow()
+    for looks in (2, 4):
+        monkeypatch.setattr(time, "monotonic", lambda looks=looks: now + looks * clock.LOOK_EVERY_S)
+        with django_assert_num_queries(1):  # type: ignore[operator]
+            clock.follow()
+            clock.follow()
+        assert clock._last is not None
+
+
+def test_two_looks_never_mix_where_one_thread_looks_while_another_reads(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    began = time.monotonic()
+    monkeypatch.setattr(clock, "_last", clock._Look(1000.0, began))
+
+    def looked_meanwhile() -> float:
+        clock._last = clock._Look(5000.0, began + 4000.0)
+        return began + 4000.0
+
+    monkeypatch.setattr(time, "monotonic", looked_meanwhile)
+    assert clock.seconds() == pytest.approx(5000.0)
