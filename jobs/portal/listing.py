@@ -9,7 +9,7 @@ from django.views.decorators.http import require_safe
 
 from jobs import filter_words, kept_views, pages
 from jobs.filters import Filters
-from jobs.portal import bulk, filter_labels, views
+from jobs.portal import bulk, filter_labels, known, views
 from jobs.portal.doors import PortalRequest, page, wants_fragment
 from jobs.portal.filter_form import FilterForm
 from jobs.portal.rows import Row, rows_of
@@ -65,4 +65,5 @@ def cut(request: PortalRequest, filters: Filters) -> Page:
     above = pages.key(request.GET.get("above", ""), filters.order)
     below = pages.key(request.GET.get("below", ""), filters.order) if above is None else None
     found = pages.cut(filters, above=above, below=below, size=PAGE)
-    return Page(rows=rows_of(found.ids), above=found.above, below=found.below, cut_short=found.cut_short)
+    rows = rows_of(found.ids, known.of(request))
+    return Page(rows=rows, above=found.above, below=found.below, cut_short=found.cut_short)

@@ -2,24 +2,35 @@
 
 A change makes all pages that show it ask at once. Here the questions wait for one of a few threads, in which all of
 Django runs; who asks for the same meanwhile, or a moment later, gets the same bytes. Who that may be is known from the
-sockets (readers.py); anybody else is answered alone. Free cards come by a shorter way still (crowd.py).
+sockets (readers.py), and for the page of a task from the answer (audience.py); anybody else is answered alone. Lists
+that are not the same share the rows they have in common (known.py). Free cards come by a shorter way still (crowd.py).
 """
 
 import asyncio
 import re
 from collections.abc import Callable, Hashable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from http import HTTPStatus
 
 from django.http import QueryDict
 
 from cluster import hub, lane, threads, whole
+from jobs.portal import audience, known
+from jobs.portal.audience import Audience
 from jobs.portal.readers import Reader, browser_of, readers
 
 CALM_S = 0.25  # in a storm of changes the same is made so often at most
 FRESH_S = 1.0  # anything else than the topic, such as the time, may have changed after this
 
 Sent = tuple[lane.Message, lane.Message]
+
+
+@dataclass(frozen=True, slots=True)
+class Made:
+    """What was made for one reader, and who else may get it."""
+
+    sent: Sent
+    audience: Audience | None  # None: all who ask with the same key
 
 
 def _everybody(_query: bytes, _reader: Reader, _secret: str | None) -> Hashable:
@@ -53,7 +64,7 @@ class Part:
 PARTS = (
     Part(re.compile(r"/scheduler/"), "", _everybody),
     Part(re.compile(r"/tasks/"), "tasks", _same_businesses, target="list"),
-    Part(re.compile(r"/tasks/([0-9]+)/"), "task.{0}", _same_browser),
+    Part(re.compile(r"/tasks/([0-9]+)/"), "task.{0}", _everybody),  # the answer says who reads it alike
     Part(re.compile(r"/|/cluster/scheduler/"), "tasks", _same_browser),
     Part(re.compile(r"/(?:hosts|businesses)/(?:[0-9]+/)?"), "cards", _same_browser),
 )
@@ -84,26 +95,36 @@ async def _answer(part: Part, topic: str, scope: lane.Message, target: str) -> S
         return await _answers().alone(scope)
     query = scope["query_string"]
     key = (scope["path"], query, target, browser.language, part.alike(query, reader, browser.secret))
-    return await _answers().alike(key, topic, scope)
+    return await _answers().alike(key, topic, scope, reader)
 
 
 class _Answer:
     """One answer on its way, or made a moment ago."""
 
-    making: "asyncio.Task[Sent]"
+    making: "asyncio.Task[Made]"
 
-    def __init__(self, scope: lane.Message) -> None:
-        self.scope = scope  # of who asked for it
+    def __init__(self, topic: str, scope: lane.Message, reader: Reader) -> None:
+        self.scope, self.reader = scope, reader  # of who asked for it
+        self.topic = topic
         self.made_at: float | None = None  # on the clock of the loop; None: nothing was read for it yet
         self.mark: hub.Mark = None
 
-    def is_right(self, topic: str) -> bool:
+    def is_right(self) -> bool:
         """Say whether it holds what is known by now; where nothing is heard, what was known a moment ago will do."""
         if self.made_at is None:
             return True
         if asyncio.get_running_loop().time() > self.made_at + FRESH_S:
             return False
-        return not topic or not hub.hears() or not hub.heard(topic, self.mark)
+        return not self.topic or not hub.hears() or not hub.heard(self.topic, self.mark)
+
+
+@dataclass(slots=True)
+class _Moment:
+    """A while in which nothing was heard of a topic: what was read in it for one holds for all."""
+
+    until: float
+    mark: hub.Mark
+    rows: known.Known = field(default_factory=dict)
 
 
 class Answers:
@@ -114,42 +135,62 @@ class Answers:
         # Who waits does so here and not for a thread: what is read only then holds all that changed until then.
         self._free = asyncio.Semaphore(threads.PAGES)
         self._found: dict[Hashable, _Answer] = {}
+        self._moments: dict[str, _Moment] = {}
 
-    async def alike(self, key: Hashable, topic: str, scope: lane.Message) -> Sent:
-        """Return what all get who ask with the same key."""
+    async def alike(self, key: Hashable, topic: str, scope: lane.Message, reader: Reader) -> Sent:
+        """Return what all get who ask with the same key, of those who read the answer alike."""
         found = self._found.get(key)
-        if found is None or not found.is_right(topic):
-            found = self._begin(key, scope, found)
-        answer = await asyncio.shield(found.making)  # whoever hangs up breaks nothing off for the others
-        return answer if found.scope is scope or _is_for_all(answer) else await self.alone(scope)
+        if found is None or not found.is_right():
+            found = self._begin(key, found, _Answer(topic, scope, reader))
+        made = await asyncio.shield(found.making)  # whoever hangs up breaks nothing off for the others
+        if found.scope is scope:
+            return made.sent
+        if not _is_for_all(made.sent):
+            mine = (key, reader)  # a refusal says nothing of what others would get
+            return await (
+                self.alone(scope) if reader == found.reader else self.alike(mine, topic, scope, reader)
+            )
+        group = made.audience.group(reader) if made.audience else None
+        if made.audience is None or group == made.audience.group(found.reader):
+            return made.sent
+        return await self.alike((key, made.audience, group), topic, scope, reader)
 
     async def alone(self, scope: lane.Message) -> Sent:
         """Return what is for the one who asks."""
         async with self._free:
-            return await threads.run_for_pages(_made, scope)
+            return (await threads.run_for_pages(_made, scope)).sent
 
-    def _begin(self, key: Hashable, scope: lane.Message, last: _Answer | None) -> _Answer:
-        loop, found = asyncio.get_running_loop(), _Answer(scope)
+    def _begin(self, key: Hashable, last: _Answer | None, found: _Answer) -> _Answer:
+        loop = asyncio.get_running_loop()
         calm_s = last.made_at + CALM_S - loop.time() if last and last.made_at else 0.0
         self._found[key] = found
         found.making = loop.create_task(self._make(found, calm_s))
         found.making.add_done_callback(lambda _made: loop.call_later(FRESH_S, self._forget, key, found))
         return found
 
-    async def _make(self, found: _Answer, calm_s: float) -> Sent:
+    async def _make(self, found: _Answer, calm_s: float) -> Made:
         await asyncio.sleep(max(0.0, calm_s))
         async with self._free:
             found.made_at = asyncio.get_running_loop().time()
             found.mark = hub.mark()  # what is heard from here on makes it old
-            return await threads.run_for_pages(_made, found.scope)
+            now = self._moment(found.topic, found.made_at, found.mark)
+            return await threads.run_for_pages(_made, {**found.scope, known.IN_SCOPE: now.rows})
+
+    def _moment(self, topic: str, at: float, mark: hub.Mark) -> _Moment:
+        moment = self._moments.get(topic)
+        if moment is None or at > moment.until or hub.heard(topic, moment.mark):
+            self._moments = {name: one for name, one in self._moments.items() if at <= one.until}
+            moment = self._moments[topic] = _Moment(at + FRESH_S / 4, mark)
+        return moment
 
     def _forget(self, key: Hashable, answer: _Answer) -> None:
         if self._found.get(key) is answer:
             del self._found[key]
 
 
-def _made(scope: lane.Message) -> Sent:
-    return lane.messages(whole.answer(scope))
+def _made(scope: lane.Message) -> Made:
+    response = whole.answer(scope)
+    return Made(lane.messages(response), audience.told(response))
 
 
 def _is_for_all(answer: Sent) -> bool:

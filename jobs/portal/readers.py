@@ -26,13 +26,21 @@ class Reader:
 
     user_id: int
     kind: Kind
+    leads: frozenset[int]  # businesses whose tasks are his to steer
+    operates: bool  # the platform: all tasks are
 
 
 def reader_of(user: AnyUser) -> Reader:
     """Return what `user` is as a reader; one query."""
-    mine = Member.objects.filter(user=user.pk).order_by("business__flag")
-    businesses = tuple(mine.values_list("business", "business__flag"))
-    return Reader(user_id=user.pk or 0, kind=Kind(exact=access.sees_all(user), businesses=businesses))
+    found = Member.objects.filter(user=user.pk).order_by("business__flag")
+    mine = list(found.values_list("business", "business__flag", "role"))
+    businesses = tuple((pk, flag) for pk, flag, _role in mine)
+    return Reader(
+        user_id=user.pk or 0,
+        kind=Kind(exact=access.sees_all(user), businesses=businesses),
+        leads=frozenset(pk for pk, _flag, role in mine if role == Member.Role.LEAD),
+        operates=access.is_operator(user),
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,10 +1,15 @@
 """Rows of task lists, built lean: a fixed number of queries for any number of rows."""
 
+from collections.abc import MutableMapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from functools import lru_cache
 
+from django.template.loader import render_to_string
 from django.utils import timezone
 from django.utils.functional import Promise
+from django.utils.safestring import SafeString
+from django.utils.translation import get_language
 from django.utils.translation import gettext as _
 
 from cluster.models import GpuType
@@ -84,6 +89,21 @@ class Row:
         """Return the id as text, which a template shows as it is in every language."""
         return str(self.id)
 
+    @property
+    def drawn(self) -> SafeString:
+        """Return the row of a table that shows it, in the language of the moment."""
+        return _drawn(self, get_language(), brief=False)
+
+    @property
+    def drawn_briefly(self) -> SafeString:
+        """Return the row of a narrow table, with one column for the task and why it waits."""
+        return _drawn(self, get_language(), brief=True)
+
+
+@lru_cache(1024)  # lists of many people have rows in common
+def _drawn(row: Row, _language: str | None, *, brief: bool) -> SafeString:
+    return render_to_string("includes/row.html", {"row": row, "brief": brief})
+
 
 def status(state: str) -> Status:
     """Return how a state, or the outcome of an attempt, looks."""
@@ -133,10 +153,12 @@ def rows(tasks: TaskQuerySet) -> list[Row]:
     return [_row(task, names, last.get(task.pk)) for task in found]
 
 
-def rows_of(ids: list[int]) -> list[Row]:
-    """Return the rows of these tasks in this order, in three queries."""
-    found = {row.id: row for row in rows(Task.objects.filter(pk__in=ids))}
-    return [found[pk] for pk in ids if pk in found]
+def rows_of(ids: list[int], known: MutableMapping[tuple[str | None, int], Row]) -> list[Row]:
+    """Return the rows of these tasks in this order, in three queries; in none where all are known by now."""
+    language = get_language()
+    if unknown := [pk for pk in ids if (language, pk) not in known]:
+        known.update({(language, row.id): row for row in rows(Task.objects.filter(pk__in=unknown))})
+    return [known[language, pk] for pk in ids if (language, pk) in known]
 
 
 def _row(task: Task, names: dict[int, str], last: Attempt | None) -> Row:

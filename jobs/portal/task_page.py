@@ -1,7 +1,9 @@
 """The page of one task: where it stands and why, what happened to it, and what may be done with it."""
 
 import json
+from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any
 
 from django.contrib import messages
 from django.contrib.auth.models import User
@@ -15,7 +17,7 @@ from cluster import logs
 from jobs import config, elsewhere, services
 from jobs.engine import ask, forecasts
 from jobs.models import Task
-from jobs.portal import causes, differences, history, once, rows, steps, waiting, words
+from jobs.portal import audience, causes, differences, history, once, rows, steps, waiting, words
 from jobs.portal.doors import PortalRequest, page, wants_fragment
 from jobs.services import STEERING
 from jobs.states import State
@@ -37,33 +39,51 @@ class Facts:
 def task(request: PortalRequest, pk: int) -> HttpResponse:
     """Show a task; htmx gets the part that changes."""
     found = _visible(request, pk)
-    outlook = forecasts.outlook(found)
-    attempts = history.attempts(found, request.user)
-    origins = [found.origin_id] if found.origin_id else []
-    context = {
-        "task": found,
-        "status": rows.status(found.state),
-        "facts": _facts(found),
-        "why": waiting.why(found, request.user),
-        "outlook": outlook,
-        "basis": ask.basis_said(outlook.basis) if outlook else None,
-        "steps": steps.steps(found, attempts[0] if attempts else None),
-        "attempts": attempts,
-        "failure": attempts[0] if attempts and found.state == State.FAILED else None,
-        "logs_stop": not found.is_over and not logs.has_room(),
-        "origin": causes.named(origins, request.user).get(found.origin_id or 0),
-        "moments": history.moments(found, request.user),
-        "verbs": _verbs(request.user, found),
-        "elsewhere": elsewhere.about(elsewhere.named(found.config)),
-    }
+    context = _changing(found, request.user)
     if wants_fragment(request):
-        return render(request, "task.html#live", context)
+        part = render(request, "task.html#live", context | {"shared": True})
+        named = frozenset(cause.business for cause in _causes(context))
+        who = audience.Audience(business=found.business_id, owner=found.user_id, named=named)
+        audience.tell(part, who)
+        return part
     context |= {
         "key": once.new(),
         "document": json.dumps(found.config, ensure_ascii=False, indent=2),
         "differences": differences.from_origin(found, request.user),
     }
     return render(request, "task.html", context)
+
+
+def _changing(task: Task, user: User) -> dict[str, Any]:
+    """Return what the part that changes shows: of the user it depends by what `audience` tells apart alone."""
+    outlook = forecasts.outlook(task)
+    attempts = history.attempts(task, user)
+    origins = [task.origin_id] if task.origin_id else []
+    return {
+        "task": task,
+        "status": rows.status(task.state),
+        "facts": _facts(task),
+        "why": waiting.why(task, user),
+        "outlook": outlook,
+        "basis": ask.basis_said(outlook.basis) if outlook else None,
+        "steps": steps.steps(task, attempts[0] if attempts else None),
+        "attempts": attempts,
+        "failure": attempts[0] if attempts and task.state == State.FAILED else None,
+        "logs_stop": not task.is_over and not logs.has_room(),
+        "origin": causes.named(origins, user).get(task.origin_id or 0),
+        "moments": history.moments(task, user),
+        "verbs": _verbs(user, task),
+        "elsewhere": elsewhere.about(elsewhere.named(task.config)),
+    }
+
+
+def _causes(context: dict[str, Any]) -> Iterator[causes.Cause]:
+    """Give the other tasks that the part that changes names."""
+    why: waiting.Waiting | None = context["why"]
+    named = [context["origin"], *(shown.cause for shown in context["attempts"] + context["moments"])]
+    if why:
+        named += [why.head, *why.leaving]
+    yield from (cause for cause in named if cause)
 
 
 @page

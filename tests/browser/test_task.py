@@ -307,3 +307,12 @@ def test_the_page_speaks_chinese_in_its_scripts_too(browser: Browser, site: Site
     expect(page.locator("#why")).to_contain_text("联系运维")
     expect(page.locator("#log-text")).to_have_text("还没有输出。")
     context.close()
+
+
+def test_buttons_work_in_what_news_brought_for_all_readers(ann: Page, site: Site, tasks: Tasks) -> None:
+    ann.goto(f"{site.url}/tasks/{tasks['waits']}/")
+    for verb, after in (("Hold", "held"), ("Release", "queued")):
+        form = ann.locator("#live form").filter(has_text=verb)
+        expect(form.locator("[name=csrfmiddlewaretoken]")).to_have_value("")  # nobody's, as all get it
+        form.get_by_role("button").click()
+        expect(ann.locator("#live h1 ~ .status")).to_have_text(after)

@@ -14,7 +14,7 @@ from django.test import Client
 
 from cluster import hints, hub, threads, whole
 from jobs.models import Task
-from jobs.portal import parts
+from jobs.portal import parts, rows
 from jobs.portal.readers import Reader, reader_of, readers
 from quotas.models import Member
 from quotas.sessions import OwnedSession
@@ -156,6 +156,34 @@ def test_what_no_topic_speaks_of_is_shown_after_a_moment(
     pages.run(deed)
 
 
+def test_rows_that_lists_have_in_common_are_read_once_and_anew_after_a_change(
+    pages: Pages, task: Task, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read: list[int] = []
+
+    def counted(tasks: Any) -> list[rows.Row]:
+        found = these(tasks)
+        read.extend(row.id for row in found)
+        return found
+
+    these = rows.rows
+    monkeypatch.setattr(rows, "rows", counted)
+    his = World().task("speech", "oz", task_flag="of-speech")
+    ann, eve = pages.of(task.user), pages.of(World().user("eve", "ads", "speech"))
+
+    async def deed() -> None:
+        await asyncio.gather(pages.ask(ann), pages.ask(ann, "/tasks/?state=open"))
+        read.clear()
+        await Task.objects.aupdate(task_flag="renamed")
+        await told("tasks")
+        mine = await pages.ask(ann)
+        both = await pages.ask(eve)
+        assert (mine.count("renamed"), both.count("renamed")) == (1, 2)
+        assert read == [task.pk, his.pk]
+
+    pages.run(deed)
+
+
 def test_somebody_of_another_business_gets_his_own_list(pages: Pages, task: Task) -> None:
     ann, oz = pages.of(task.user), pages.of(World().user("oz", "speech"))
     World().task("speech", "oz", task_flag="of-speech")
@@ -189,27 +217,64 @@ def test_the_open_tasks_on_the_first_page_are_those_of_whoever_asks(pages: Pages
     pages.run(deed)
 
 
-def test_forms_carry_the_secret_of_the_browser_that_asks(pages: Pages, task: Task) -> None:
+@pytest.mark.parametrize("where", ["/tasks/", "/tasks/{}/"], ids=["list", "task"])
+def test_what_is_shared_has_no_form_with_a_secret(where: str, pages: Pages, task: Task) -> None:
     """Whoever had that of another could act in his name."""
     ann = pages.of(task.user)
 
     async def deed() -> None:
-        found = [TOKEN.findall(await pages.ask(ann, f"/tasks/{task.pk}/", token=32 * one)) for one in "ab"]
-        assert all(found)
-        assert not set(found[0]) & set(found[1])
-        assert len(pages.made_at) == 2
+        shown = await pages.ask(ann, where.format(task.pk), token=32 * "a")
+        assert "of-ads" in shown
+        assert not TOKEN.findall(shown)
 
     pages.run(deed)
 
 
-def test_no_list_has_a_form_with_a_secret(pages: Pages, task: Task) -> None:
-    """It is shared by all who see the same tasks."""
-    ann = pages.of(task.user)
+def test_the_page_of_a_task_is_made_once_for_all_who_see_it_and_may_do_the_same(
+    pages: Pages, task: Task
+) -> None:
+    world = World()
+    owner, lead, root = task.user, world.user("lea", "ads", role=Member.Role.LEAD), world.operator()
+    others = [world.user("cid", "ads"), world.user("eve", "ads", "speech"), world.auditor()]
+    steer, look = ([pages.of(user) for user in users] for users in ((owner, lead, root), others))
 
     async def deed() -> None:
-        shown = await pages.ask(ann, token=32 * "a")
-        assert "of-ads" in shown
-        assert not TOKEN.findall(shown)
+        answers = await asyncio.gather(
+            *(pages.ask(session, f"/tasks/{task.pk}/") for session in steer + look)
+        )
+        assert all("of-ads" in answer for answer in answers)
+        assert ["/stop/" in answer for answer in answers] == [True] * 3 + [False] * 3
+        assert (len(set(answers)), len(pages.made_at)) == (2, 2)
+
+    pages.run(deed)
+
+
+def test_nobody_gets_the_page_of_a_task_that_he_may_not_see(pages: Pages, task: Task) -> None:
+    ann, oz = pages.of(task.user), pages.of(World().user("oz", "speech"))
+
+    async def deed() -> None:
+        where = f"/tasks/{task.pk}/"
+        for asking in ((ann, oz, ann), (oz, ann, oz)):
+            await asyncio.sleep(parts.FRESH_S + 0.1)
+            answers = await asyncio.gather(*(pages.ask(session, where) for session in asking))
+            assert ["of-ads" in answer for answer in answers] == [session == ann for session in asking]
+
+    pages.run(deed)
+
+
+def test_another_task_that_a_page_names_is_a_link_for_those_alone_who_see_it(
+    pages: Pages, task: Task
+) -> None:
+    world = World()
+    copied = world.task("speech", "oz")
+    Task.objects.filter(pk=task.pk).update(origin=copied)
+    both, ann, cid = world.user("eve", "ads", "speech"), task.user, world.user("cid", "ads")
+    people = [pages.of(user) for user in (both, cid, both, ann)]
+
+    async def deed() -> None:
+        answers = await asyncio.gather(*(pages.ask(session, f"/tasks/{task.pk}/") for session in people))
+        linked = [f'href="/tasks/{copied.pk}/"' in answer for answer in answers]
+        assert linked == [True, False, True, False]
 
     pages.run(deed)
 
