@@ -3,6 +3,7 @@
 from collections.abc import Iterable
 
 from cluster.models import BroughtNews
+from cluster.mpijob_asks import GROUP
 from jobs import endings, task_events
 from jobs.engine import ask, forecasts
 from jobs.models import Attempt, Task, TaskEvent
@@ -12,13 +13,13 @@ from jobs.values import Fault
 WARNINGS = frozenset({State.FAILED, State.EVICTED, State.EVICTING})
 # The fields of a document that stand elsewhere in an MPIJob.
 PLACES = {
-    "business_flag": "the label taiji.io/business",
-    "is_elasticity": "the annotation taiji.io/class",
-    "enable_evicted_pulled_up": "the annotation taiji.io/pull-up",
-    "GPUName": "the annotation taiji.io/gpu-type",
-    "task_flag": "the annotation taiji.io/name",
-    "priority": "the annotation taiji.io/priority",
-    "time_limit": "the annotation taiji.io/time-limit",
+    "business_flag": f"the label {GROUP}/business",
+    "is_elasticity": f"the annotation {GROUP}/class",
+    "enable_evicted_pulled_up": f"the annotation {GROUP}/pull-up",
+    "GPUName": f"the annotation {GROUP}/gpu-type",
+    "task_flag": f"the annotation {GROUP}/name",
+    "priority": f"the annotation {GROUP}/priority",
+    "time_limit": f"the annotation {GROUP}/time-limit",
     "host_num": "spec.mpiReplicaSpecs.Worker.replicas",
     "host_gpu_num": "the limit of cards of the workers",
     "region": "the cluster",

@@ -35,6 +35,16 @@ RULES = ["-p", "launch.pytest_rules"]
 SHARED = ["-n", "2"]
 BY_FILE = [*SHARED, "--dist", "loadfile"]  # the tests of a file share a server, which is started once then
 DEEDS = "1"  # the seed of what chaos breaks, and when
+USAGE = """\
+usage: script/test [--no-skips] [--audit] [PYTEST ARGUMENTS | --explore MINUTES]
+
+Set up and run every check and test; with arguments of pytest's, such as `tests/engine -k evict`, only those tests.
+
+  --no-skips         fail where a test was skipped; a whole run also breaks an installation for three minutes
+  --audit            ask the package index which locked packages have known faults
+  --explore MINUTES  try the properties on other examples, at random, for so long
+
+`.venv/bin/python -m pytest --help` lists pytest's own."""
 
 
 @dataclass(slots=True)
@@ -62,6 +72,9 @@ class Report:
 
 def main(arguments: list[str]) -> int:
     """Run `script/test`: with arguments only pytest, on SQLite, or `--explore MINUTES`; else everything."""
+    if arguments in (["-h"], ["--help"]):
+        print(USAGE)
+        return 0
     exploring_for = exploring.minutes(arguments) if "--explore" in arguments else 0.0
     strict, audit = "--no-skips" in arguments, "--audit" in arguments
     chosen = [argument for argument in arguments if argument not in {"--no-skips", "--audit"}]

@@ -8,8 +8,8 @@ from typing import Any
 from django.contrib.auth.models import User
 from django.db import IntegrityError, transaction
 from django.db.models import F, QuerySet
-from django.utils import timezone
 
+from cluster import clock
 from jobs.engine import replay, snapshot, what_if_base, what_if_process
 from jobs.engine.what_if_base import Applied, base_of
 from jobs.simulation.what_if import Change, changed, from_json, to_json
@@ -35,7 +35,7 @@ def run_next() -> WhatIf | None:
     """Answer the oldest question that waits; None where none does, or another one is being answered."""
     if not WhatIf.objects.filter(state__in=(State.WAITING, State.RUNNING)).exists():
         return None  # as most of the time: no write is tried
-    now = timezone.now()
+    now = clock.now()
     _give_up(now)
     question = WhatIf.objects.filter(state=State.WAITING).order_by("pk").first()
     if question is None or not _begin(question, now):
@@ -79,7 +79,7 @@ class _Mine:
 
     def tell(self, share: float) -> bool:
         """Write down how much is done; False where it was called off or given up."""
-        now = timezone.now()
+        now = clock.now()
         if not self.rows().update(done=min(99, int(100 * share)), beat_at=now):
             return False
         self._beat_at = now
@@ -87,7 +87,7 @@ class _Mine:
 
     def end(self, state: State, **fields: Any) -> None:
         """Write down what came of it, unless it was called off meanwhile."""
-        self.rows().update(state=state, ended_at=timezone.now(), **fields)
+        self.rows().update(state=state, ended_at=clock.now(), **fields)
 
 
 def _answer(question: WhatIf, mine: _Mine) -> None:
@@ -113,7 +113,7 @@ def call_off(question: WhatIf, user: User) -> bool:
     """Call a question off whose answer is still to come; False where there is none such."""
     still = WhatIf.objects.filter(pk=question.pk, state__in=(State.WAITING, State.RUNNING))
     with transaction.atomic():
-        called_off = bool(still.update(state=State.CANCELED, ended_at=timezone.now()))
+        called_off = bool(still.update(state=State.CANCELED, ended_at=clock.now()))
         if called_off:
             audit.note("whatif.called_off", by=user, on=question)
     return called_off
@@ -127,7 +127,7 @@ def apply(question: WhatIf, user: User, reason: str) -> Applied:
     """Make the change that was tried, once; raises NotToMake, what_if_base.Changed or host_moves.Refused."""
     with transaction.atomic():
         open_one = WhatIf.objects.filter(pk=question.pk, state=State.DONE, applied_at=None)
-        if not open_one.update(applied_at=timezone.now(), applied_by=user, applied_why=reason):
+        if not open_one.update(applied_at=clock.now(), applied_by=user, applied_why=reason):
             raise NotToMake
         audit.note("whatif.applied", by=user, on=question, reason=reason)
         return what_if_base.apply(from_json(question.change), question.base, user, reason)

@@ -13,7 +13,10 @@ const LogSearch = (() => {
     const count = document.getElementById("log-count");
     const hits = document.getElementById("log-hits");
     let place = -1;
+    let at = null; // line of that place
     let pause = 0;
+    let later = 0;
+    let isWhole = false; // what is counted is what the server found
     let turn = 0;
     let whose = ""; // log is looked at
 
@@ -57,9 +60,19 @@ const LogSearch = (() => {
       mark(lines);
       if (lines.length) {
         place = place < 0 ? (by > 0 ? 0 : lines.length - 1) : (place + by + lines.length) % lines.length;
+        at = lines[place];
         unfollow();
-        point(lines[place]);
+        point(at);
       }
+      tally(lines);
+    }
+
+    // Lines come and go while one reads: those that came are counted too, and the place stays with its line.
+    function recount() {
+      later = 0;
+      const lines = found();
+      place = place < 0 ? -1 : lines.indexOf(at);
+      mark(lines);
       tally(lines);
     }
 
@@ -72,6 +85,7 @@ const LogSearch = (() => {
 
     function forget() {
       turn += 1;
+      isWhole = false;
       hits.replaceChildren();
       hits.hidden = true;
     }
@@ -97,6 +111,7 @@ const LogSearch = (() => {
       forget();
       if (!field.value || !shown()) return;
       const mine = turn;
+      isWhole = true;
       const { attempt, rank } = shown();
       const query = new URLSearchParams({ q: field.value, attempt, rank });
       let next = 0;
@@ -136,6 +151,9 @@ const LogSearch = (() => {
         count.textContent = words.failed;
       }
     });
+    new MutationObserver(() => {
+      if (needle() && !isWhole) later ||= setTimeout(recount, PAUSE_MS);
+    }).observe(text, { childList: true, subtree: true });
     document.addEventListener("taiji:member", ({ detail }) => {
       const member = `${detail.attempt} ${detail.rank}`;
       if (member !== whose) forget(); // what was found lies in another log

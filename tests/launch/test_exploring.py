@@ -1,9 +1,9 @@
-"""How long to explore, and that other examples are then drawn than in the checks."""
+"""What `script/test` takes: how long to explore, and that other examples are then drawn than in the checks."""
 
 import pytest
 from hypothesis import settings
 
-from launch import exploring
+from launch import exploring, testing
 from launch.words import Refusal
 
 
@@ -25,3 +25,14 @@ def test_examples_are_the_same_each_time_unless_one_explores() -> None:
     assert settings.get_profile("same").derandomize
     assert settings().derandomize == (settings.get_current_profile_name() == "same")
     assert not settings.get_profile("explore").derandomize
+
+
+@pytest.mark.parametrize("asked", ["-h", "--help"])
+def test_asked_for_help_it_names_its_own_arguments_and_runs_nothing(
+    asked: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert testing.main([asked]) == 0
+    said = capsys.readouterr().out
+    assert all(
+        argument in said for argument in ("--no-skips", "--audit", "--explore MINUTES", "pytest --help")
+    )

@@ -242,6 +242,13 @@ def test_a_faulty_document_is_told_with_its_place(shell: Shell, text: str, code:
     assert Task.objects.count() == 0
 
 
+def test_a_change_without_a_value_is_a_wrong_command_line(shell: Shell) -> None:
+    refused = shell("submit", shell.document("{business_flag: ads}"), "--set", "host_num")
+    assert refused.returncode == 2, refused.stderr
+    assert "--set takes FIELD=VALUE" in refused.stderr
+    assert Task.objects.count() == 0
+
+
 @pytest.mark.parametrize(
     ("words", "code", "said"),
     [

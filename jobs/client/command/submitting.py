@@ -127,7 +127,7 @@ def _changed(document: dict[str, Any], changes: list[str] | None) -> dict[str, A
     for text in changes or ():
         field, sign, value = text.partition("=")
         if not (sign and field.strip()):
-            raise documents.BadDocument(f"--set takes FIELD=VALUE, such as host_num=2, not {text!r}")
+            raise typer.BadParameter(f"--set takes FIELD=VALUE, such as host_num=2, not {text!r}")
         document = document | {field.strip(): documents.value(value)}
     return document
 
