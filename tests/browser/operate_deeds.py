@@ -44,7 +44,8 @@ def operate() -> None:
     Card.objects.filter(host=hosts[2], index=2).update(
         state=Card.State.EXTERNAL, state_reason="used by pid 4711"
     )
-    waits = world.task(task_flag="claims", cards=4, gpu_types=["L40"], reason_code="leaving")
+    why: dict[str, Any] = {"reason_code": "leaving", "reason_args": {"cards": 4, "missing": 2}}
+    waits = world.task(task_flag="claims", cards=4, gpu_types=["L40"], **why)
     held = {str(hosts[3].pk): 4}
     Claim.objects.create(task=waits, gpu_type=world.gpu_type("L40"), hosts=held, made_at=timezone.now())
     root = world.operator("root")
