@@ -6,6 +6,8 @@ from django.db import models
 class BroughtJob(models.Model):
     """An MPIJob of somebody, which becomes a task."""
 
+    REFUSED = "refused"
+
     region = models.ForeignKey("cluster.Region", models.PROTECT, related_name="+")
     uid = models.CharField(max_length=64, unique=True)
     namespace = models.CharField(max_length=64)

@@ -7,7 +7,7 @@ from typing import Any
 
 from django.contrib.auth.models import User
 from django.db import transaction
-from django.db.models import Max
+from django.db.models import Max, Q
 from django.utils import translation
 
 from cluster import clock
@@ -19,16 +19,18 @@ from jobs.values import Invalid
 from quotas.models import DefaultGpuType
 
 log = logging.getLogger(__name__)
-REFUSED = "refused"
+REFUSED = BroughtJob.REFUSED
 OVER = (REFUSED, *sorted(state.value for state in TERMINAL))
 AGAIN = timedelta(seconds=30)  # why it waits changes with every pass: it is told anew after so long
+LOOK_AGAIN = timedelta(minutes=2)  # what was refused may be a task by now: its business, its owner are there
 UNSEEN = timedelta(seconds=20)  # a pass is given so long to say why it waits, before anything is told
 
 
 def adopt() -> None:
     """Bring every brought job and its task together; what is so already costs four queries."""
     with translation.override("en"):  # what is said of them stands in the cluster, for everybody there
-        for row in BroughtJob.objects.filter(task=None, state="", deleted=False).order_by("pk"):
+        again = Q(state=REFUSED, said_at__lt=clock.now() - LOOK_AGAIN)
+        for row in BroughtJob.objects.filter(Q(state="") | again, task=None, deleted=False).order_by("pk"):
             _submit(row)
         _follow(BroughtJob.objects.exclude(task=None).exclude(state__in=OVER).order_by("pk"))
 
@@ -47,8 +49,8 @@ def _submit(row: BroughtJob) -> None:
         with transaction.atomic():
             # One at a time, so that two who adopt make one task.
             row = BroughtJob.objects.select_for_update().get(pk=row.pk, task=None)
-            row.task = services.submit(owner, _typed(row), mpijob=job).pk
-            row.save(update_fields=["task"])
+            row.task, row.state = services.submit(owner, _typed(row), mpijob=job).pk, ""
+            row.save(update_fields=["task", "state"])
     except BroughtJob.DoesNotExist:
         return
     except Invalid as invalid:
@@ -67,10 +69,12 @@ def _typed(row: BroughtJob) -> dict[str, Any]:
 
 
 def _refuse(row: BroughtJob, sentence: str) -> None:
+    """Say so; of what was refused for the same before, only that it was looked at again."""
     now = clock.now()
     with transaction.atomic():
-        fresh = BroughtJob.objects.filter(pk=row.pk, task=None, state="")
-        if fresh.update(state=REFUSED, sentence=sentence, said_at=now):
+        as_it_was = BroughtJob.objects.filter(pk=row.pk, task=None, state=row.state, said_at=row.said_at)
+        refused = as_it_was.update(state=REFUSED, sentence=sentence, said_at=now)
+        if refused and sentence != row.sentence:
             BroughtNews.objects.create(job=row, at=now, reason="TaskRefused", warning=True, message=sentence)
 
 

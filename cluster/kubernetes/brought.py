@@ -10,6 +10,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
+from django.db.models import QuerySet
+
 from cluster import hints, mpijob_asks
 from cluster.kubernetes import hosts, job_logs, mpijobs, names, seen
 from cluster.kubernetes.calls import Calls, Conflict, Missing, Refused
@@ -182,17 +184,36 @@ class Brought:
         return patched
 
     def _note(self, jobs: Mapping[str, JSON], region: Region) -> None:
-        """Write down jobs that are new, and those that are no more."""
+        """Write down jobs that are new, those that are no more, and what was changed of those that were refused."""
         rows = BroughtJob.objects.filter(region=region, deleted=False)
-        known = set(rows.values_list("uid", flat=True))
-        if new := sorted(jobs.keys() - known):
+        known = dict(rows.values_list("uid", "state"))
+        if new := sorted(jobs.keys() - known.keys()):
             kinds = hosts.kinds(region)
             made = [_row(jobs[uid], region, kinds) for uid in new]
             BroughtJob.objects.bulk_create(made, ignore_conflicts=True)
-        if gone := known - jobs.keys():
+        if gone := known.keys() - jobs.keys():
             rows.filter(uid__in=gone).update(deleted=True)
-        if new or gone:
+        refused = [uid for uid, state in known.items() if state == BroughtJob.REFUSED and uid in jobs]
+        mended = self._mend(rows.filter(uid__in=refused), jobs, region) if refused else False
+        if new or gone or mended:
             hints.wake_pass()
+
+    def _mend(self, refused: QuerySet[BroughtJob], jobs: Mapping[str, JSON], region: Region) -> bool:
+        """Have those looked at anew that ask for something else by now, or whose cards are there; say if any is."""
+        kinds, changed = hosts.kinds(region), False
+        for row in refused:
+            latest = _row(jobs[row.uid], region, kinds)
+            if values := {name: getattr(latest, name) for name in _READ if _differ(name, row, latest)}:
+                same = refused.filter(pk=row.pk, task=None, state=BroughtJob.REFUSED)
+                changed |= bool(same.update(**values, state=""))
+        return changed
+
+
+_READ = ("owner", "document", "types", "faults")  # what a row says of its job
+
+
+def _differ(name: str, one: BroughtJob, other: BroughtJob) -> bool:
+    return bool(getattr(one, name) != getattr(other, name))
 
 
 def nodes_of(gang: int) -> list[str]:

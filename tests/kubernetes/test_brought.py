@@ -1,13 +1,14 @@
 """MPIJobs that people bring with kubectl: queued, started, evicted, pulled up like any task."""
 
 from collections.abc import Callable
+from datetime import timedelta
 from typing import Any
 
 import pytest
 import yaml
 
 from cluster.models import Card
-from jobs import services
+from jobs import brought, services
 from jobs.models import Task
 from quotas.models import DefaultGpuType, Quota
 from tests.kubernetes.conftest import Kube, node
@@ -140,6 +141,38 @@ def test_one_that_cannot_be_a_task_is_told_why_and_never_half_made(
     assert said in desk.told()[0]["message"]
     assert desk.job()["spec"]["runPolicy"]["suspend"]
     assert not Task.objects.exists()
+
+
+def test_one_that_was_refused_is_looked_at_again_and_told_so_only_where_that_changes_something(
+    world: World, kube: Kube, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(brought, "LOOK_AGAIN", timedelta(0))
+    world.business("ads", P40=8)
+    desk = Desk(kube, "gpu-1")
+    desk.apply(mpijob())
+    desk.until(lambda: desk.said().get("reason") == "Refused")
+    for _ in range(5):
+        desk.step()
+        kube.step()
+    assert desk.events() == ["TaskRefused"]
+    world.user("ann", "ads")
+    desk.state(desk.task(), "running")
+    desk.until(lambda: desk.said().get("reason") == "Running")
+
+
+def test_one_that_was_refused_for_what_it_says_is_looked_at_when_it_says_something_else(
+    world: World, kube: Kube
+) -> None:
+    world.business("ads", P40=8)
+    world.user("ann", "ads")
+    desk = Desk(kube, "gpu-1")
+    said: dict[str, Any] = {"class": "fast"}
+    desk.apply(mpijob(**said))
+    desk.until(lambda: desk.said().get("reason") == "Refused")
+    kube.calls.patch(f"{FOLDER}/train", {"metadata": {"annotations": {"taiji.io/class": "elastic"}}})
+    task = desk.task()
+    assert task.wanted_class == "elastic"
+    desk.state(task, "running")
 
 
 def test_one_without_a_launcher_or_whose_slots_differ_is_refused(world: World, kube: Kube) -> None:

@@ -192,7 +192,8 @@ def test_what_keeps_its_pods_from_starting_stands_in_its_log(world: World, kube:
     desk.apply(mpijob(launcher="sleep 60"))
     task = desk.task()
     desk.until(lambda: task.attempts.exists())
-    desk.until(lambda: b"The image x cannot be had: no such image" in kube.log(task))
+    sentence = b"The image x cannot be had: no such image"
+    desk.until(lambda: len(desk.pods()) == kube.log(task).count(sentence) == 2)  # of launcher and worker
     before = kube.log(task)
     for _ in range(10):
         desk.step()
