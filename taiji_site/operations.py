@@ -6,12 +6,13 @@ from typing import Any, TypeVar
 from urllib.parse import urlencode
 
 from django.contrib.admin import AdminSite, ModelAdmin
+from django.core.exceptions import BadRequest
 from django.db.models import Model, QuerySet
 from django.http import Http404, HttpRequest, HttpResponse, HttpResponseBase, HttpResponseRedirect
 from django.urls import reverse
 from django.utils.translation import gettext_lazy as _
 
-from cluster.careful_admin import Careful
+from cluster.careful_admin import TOO_LARGE, Careful
 from quotas import access, audit
 
 View = TypeVar("View", bound=Callable[..., HttpResponseBase])
@@ -44,6 +45,13 @@ class Operations(AdminSite):
         """Send to the one login of the product, where tries are counted."""
         back = request.GET.get("next") or reverse("admin:index", current_app=self.name)
         return HttpResponseRedirect(f"{reverse('login')}?{urlencode({'next': back})}")
+
+    def autocomplete_view(self, request: HttpRequest) -> HttpResponse:
+        """Find rows by what is typed into a field with a search. Raises BadRequest where no text holds that."""
+        try:
+            return super().autocomplete_view(request)
+        except TOO_LARGE as error:
+            raise BadRequest from error
 
     def register(self, model_or_iterable: Any, admin_class: Any = None, **options: Any) -> None:
         """Register with the audit in between, so that no page of the admin can be forgotten."""

@@ -19,6 +19,7 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
+from cluster import fresh
 from cluster.models import Host
 from jobs import config, services
 from jobs.engine import lease, passes, snapshot
@@ -68,6 +69,7 @@ class Course(RuleBasedStateMachine):
 
     def __init__(self) -> None:
         super().__init__()
+        fresh.forget_all()  # what is kept for a moment is of the example before, whose rows are no more
         self.example = transaction.atomic()  # taken back when the example is over
         self.example.__enter__()
         self.clock = time_machine.travel(BEGIN, tick=False)
