@@ -177,6 +177,7 @@ def test_a_worker_that_was_removed_by_force_is_lost_whatever_the_operator_makes_
 ) -> None:
     task = gang(world, "sleep 60")
     floor.kube.state(task, "running", 40)
+    floor.kube.until(lambda: floor.starts(task) == 1)  # else it may be ended before its command began
     gone = floor.pods("worker")[0]["metadata"]
     path = f"/api/v1/namespaces/{floor.kube.namespace}/pods/{gone['name']}"
     floor.kube.calls.patch(path, {"metadata": {"finalizers": []}})
