@@ -220,6 +220,7 @@ def test_one_whose_mpijob_somebody_deletes_ends_as_from_outside_and_leaves_nothi
 ) -> None:
     task = gang(world, "sleep 60")
     floor.kube.state(task, "running", 40)
+    floor.kube.until(lambda: floor.starts(task) == 1)  # else it may be ended before its command began
     floor.kube.calls.delete(
         f"{KIND}/namespaces/{floor.kube.namespace}/mpijobs/{floor.jobs()[0]['metadata']['name']}"
     )
