@@ -91,13 +91,12 @@ class LogKeeper:
         grew = False
         try:
             grew = kept is not None and kept.look(self._calls)
-        except (OSError, logs.NoSpace) as error:
-            log.warning("the log of %s is not kept: %s", pk, error or "the disk is full")
-            if kept is not None:
-                kept.look_at = time.monotonic() + LAST_LOOK_S
-        except Exception:
+        except Exception as error:
             # Said, and tried again: a thread that only died would say nothing, and keep its pod for ever.
-            log.exception("the log of %s was not looked at", pk)
+            known = isinstance(error, OSError | logs.NoSpace)
+            log.warning(
+                "the log of %s is not kept: %s", pk, str(error) or "the disk is full", exc_info=not known
+            )
             if kept is not None:
                 kept.look_at = time.monotonic() + LAST_LOOK_S
         finally:
