@@ -94,9 +94,7 @@ class LogKeeper:
         except Exception as error:
             # Said, and tried again: a thread that only died would say nothing, and keep its pod for ever.
             known = isinstance(error, OSError | logs.NoSpace)
-            log.warning(
-                "the log of %s is not kept: %s", pk, str(error) or "the disk is full", exc_info=not known
-            )
+            log.warning("the log of %s is not kept: %r", pk, error, exc_info=not known)
             if kept is not None:
                 kept.look_at = time.monotonic() + LAST_LOOK_S
         finally:
