@@ -46,7 +46,7 @@ def _own_settings(
     monkeypatch.setattr(threads, "pool", None)  # another thread would not see the test's transaction
     monkeypatch.setattr(clock, "follows", False)  # what moves this process's clock is meant to be seen
     monkeypatch.setattr(clock, "_last", None)  # nor has it looked yet, if a test lets it
-    monkeypatch.setattr(clock, "_looked_at", -clock.LOOK_EVERY_S)
+    monkeypatch.setattr(clock, "_next_at", 0.0)
     monkeypatch.setattr(rehearsal, "_kept", None)  # another test's database was another one
     fresh.forget_all()
     settings.REDIS_URL = f"unix://{tmp_path}/no-valkey.sock"  # hints go nowhere unless a test starts a Valkey

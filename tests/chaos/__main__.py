@@ -97,8 +97,9 @@ def _say(result: "Result", minutes: float, seed: int) -> bool:
     print(f"  {result.looks:6}  looks at rows and processes")
     print(f"  {result.rest_s:6.0f}  seconds until everything had come to rest")
     if result.violation is not None:
-        print(f"\nVIOLATION of {result.violation}\nWhat came before (seconds since the start):")
+        print("\nWhat came before (seconds since the start):")
         print(result.story)
+        print(f"VIOLATION of {result.violation}")  # last: where only the end of what is printed is kept
         print(f"Again: script/chaos --minutes {minutes:g} --seed {seed}")
         return False
     if few := _too_few(result.counts, minutes):

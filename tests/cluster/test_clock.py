@@ -5,6 +5,7 @@ from datetime import timedelta
 
 import pytest
 import time_machine
+from django.db import connection
 from django.utils import timezone
 
 from cluster import clock, inventory
@@ -48,32 +49,63 @@ def test_a_host_that_a_web_server_with_a_wrong_clock_hears_is_lost_in_time_and_n
     assert abs(agent.host.clock_offset_s) < 30  # nor is the host's clock taken for wrong
 
 
-def test_the_database_is_asked_now_and_then_and_an_answer_that_took_long_is_not_believed(
-    world: World, monkeypatch: pytest.MonkeyPatch, django_assert_num_queries: object
-) -> None:
-    monkeypatch.setattr(clock, "ANSWER_S", -1.0)
+def _looks(monkeypatch: pytest.MonkeyPatch, at_s: float, *, theirs_s: float, took_s: float) -> None:
+    """Have this process look `at_s` after it began; the answer takes so long and says so much."""
+    times = iter([at_s, at_s + took_s])
+    monkeypatch.setattr(time, "monotonic", lambda: next(times))
+    monkeypatch.setitem(clock.EPOCH, connection.vendor, f"SELECT CAST({theirs_s} AS float)")
+    clock.follow()
+
+
+def _now_s(monkeypatch: pytest.MonkeyPatch, at_s: float) -> float:
+    monkeypatch.setattr(time, "monotonic", lambda: at_s)
+    return clock.seconds()
+
+
+def test_the_database_is_asked_now_and_then(world: World, django_assert_num_queries: object) -> None:
     with django_assert_num_queries(1):  # type: ignore[operator]
         clock.follow()
-        clock.follow()  # a database that is slow is left alone
-    assert clock._last is None
-    monkeypatch.setattr(clock, "ANSWER_S", 5.0)
-    now = time.monotonic()
-    for looks in (2, 4):
-        monkeypatch.setattr(time, "monotonic", lambda looks=looks: now + looks * clock.LOOK_EVERY_S)
+        clock.follow()
+    assert clock._last is not None
+
+
+def test_a_database_that_is_slow_is_asked_again_soon_and_left_alone_meanwhile(
+    world: World, monkeypatch: pytest.MonkeyPatch, django_assert_num_queries: object
+) -> None:
+    monkeypatch.setattr(clock, "PRECISE_S", -1.0)
+    began = time.monotonic()
+    for later_s in (0.0, clock.AGAIN_S + 0.1):
+        monkeypatch.setattr(time, "monotonic", lambda later_s=later_s: began + later_s)
         with django_assert_num_queries(1):  # type: ignore[operator]
             clock.follow()
             clock.follow()
-        assert clock._last is not None
+
+
+def test_an_answer_that_took_long_is_not_believed(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    _looks(monkeypatch, 100.0, theirs_s=5000.0, took_s=clock.ANSWER_S + 0.1)
+    assert clock._last is None
+    assert _now_s(monkeypatch, 101.0) == pytest.approx(time.time(), abs=30)
+
+
+def test_the_better_of_two_answers_goes_on_until_it_is_so_old_that_it_says_less(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _looks(monkeypatch, 100.0, theirs_s=5000.0, took_s=0.002)
+    # As where the process is stopped for a moment between the answer and the look at its own clock.
+    _looks(monkeypatch, 110.0, theirs_s=5010.0, took_s=0.19)
+    assert _now_s(monkeypatch, 110.19) == pytest.approx(5010.19, abs=0.01)
+    _looks(monkeypatch, 300.0, theirs_s=5300.0, took_s=0.19)  # it was put forward by a minute and more
+    assert _now_s(monkeypatch, 300.19) == pytest.approx(5300.1, abs=0.01)
 
 
 def test_two_looks_never_mix_where_one_thread_looks_while_another_reads(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     began = time.monotonic()
-    monkeypatch.setattr(clock, "_last", clock._Look(1000.0, began))
+    monkeypatch.setattr(clock, "_last", clock._Look(1000.0, began, 0.0))
 
     def looked_meanwhile() -> float:
-        clock._last = clock._Look(5000.0, began + 4000.0)
+        clock._last = clock._Look(5000.0, began + 4000.0, 0.0)
         return began + 4000.0
 
     monkeypatch.setattr(time, "monotonic", looked_meanwhile)
