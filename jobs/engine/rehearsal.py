@@ -5,11 +5,11 @@ keeps what it loaded last, and of the working state what a rehearsal leaves as i
 """
 
 import threading
-import time
 from collections.abc import Hashable
 from copy import copy
 from dataclasses import dataclass, replace
 
+from cluster import clock
 from jobs.engine import changes, forecasts, snapshot
 from jobs.scheduling import types
 from jobs.scheduling.cluster_state import Cluster
@@ -46,7 +46,7 @@ class Rehearsal:
         """Load what is known now; `version` was read before."""
         self.version = version
         self.policy = snapshot.policy()
-        self.snapshot = snapshot.load(time.time(), self.policy.fair_half_life_s).snapshot
+        self.snapshot = snapshot.load(clock.seconds(), self.policy.fair_half_life_s).snapshot
         self.hosts = {(row.gpu_type, row.host): row for row in self.snapshot.hosts}
         self.running = {task.id: task for task in self.snapshot.running}
         self.waiting = {task.id: task for task in self.snapshot.waiting}
@@ -65,7 +65,9 @@ class Rehearsal:
 
     def may_serve(self, version: changes.Version | None) -> bool:
         """Say whether nothing changed since this was loaded."""
-        return version is not None and version == self.version and time.time() < self.snapshot.now + KEEP_S
+        return (
+            version is not None and version == self.version and clock.seconds() < self.snapshot.now + KEEP_S
+        )
 
     def with_task(self, asked: types.Waiting) -> types.Snapshot:
         """Return the snapshot as it would be with the task."""
@@ -124,7 +126,7 @@ def _alone(work: Work, asked: types.Waiting) -> Work:
     found, queue, cluster = copy(work), Queue(work.policy), copy(work.cluster)
     kinds = frozenset(asked.gpu_types)
     for key, group in work.queue.groups.items():
-        if group.line[1] == kinds and any(entry[2] == ASKED for entry in group.entries):
+        if group.line[1] == kinds and any(task.id == ASKED for task in group.tasks):
             queue.groups[key] = group
     queue.gated = {ASKED: asked} if ASKED in work.queue.gated else {}
     cluster.claims = {ASKED: cluster.claims[ASKED]} if ASKED in cluster.claims else {}

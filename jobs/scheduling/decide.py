@@ -26,7 +26,6 @@ def _decide(snapshot: Snapshot, policy: Policy) -> Plan:
     work = work_on(snapshot, policy)
     plan = replace(run(work), waits=explain(work, snapshot))
     work.cluster.take_apart()
-    work.queue.take_apart()
     return plan
 
 

@@ -1,12 +1,12 @@
 """Say why each waiting task waits, from the causes that the pass noted and the cards as they are after it."""
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Hashable, Iterator
 
 from jobs.scheduling.cluster_state import Cluster
+from jobs.scheduling.groups import NO_QUOTA, Cause, Group, Phase
 from jobs.scheduling.hosts import Host, Pool
 from jobs.scheduling.placement import avoided
-from jobs.scheduling.queue import Cause, Group, Phase
 from jobs.scheduling.reasons import Reason
 from jobs.scheduling.types import Claim, Snapshot, Waiting
 from jobs.scheduling.work import Work
@@ -24,7 +24,7 @@ def explain(work: Work, names: Snapshot) -> dict[int, Reason]:
     for phase in phases:  # the last word counts: an auto's is on being elastic
         for group in work.queue.of_phase(phase):
             if group.cause is not None:
-                ids = [entry[2] for entry in group.entries]
+                ids = [task.id for task in group.tasks]
                 reasons.update(dict.fromkeys(ids, speaker.reason(group, group.cause)))
             if group.longer or group.by_owner or group.single:
                 reasons.update(speaker.own_reasons(group))
@@ -61,7 +61,10 @@ class _Speaker:
         self.names = names
         self._made: dict[Hashable, Reason] = {}
         self._sights: dict[Hashable, _Sight] = {}
-        self._uses: dict[tuple[int, tuple[int, ...]], Args] = {}  # of quota, by business and types
+        # By types and cards the reasons of businesses that have no quota left for them, and each of those
+        # reasons by business, type and cards.
+        self._short: dict[tuple[tuple[int, ...], int], dict[int, Reason]] = defaultdict(dict)
+        self._uses: dict[tuple[int, int, int], Reason] = {}
         self._pools: dict[tuple[int, int], _Sight] = {}  # by type and region
 
     def reason(self, group: Group, cause: Cause, task: Waiting | None = None) -> Reason:
@@ -69,8 +72,8 @@ class _Speaker:
         key: Hashable
         if cause.code in ("behind", "kept_for_head", "evict_delay"):
             key = (cause.code, cause.detail)
-        elif cause.code == "quota" and task is not None:
-            key = (task.business, task.gpu_types, task.host_num * task.host_gpu_num)
+        elif cause.code == "quota":
+            return self._quota(task or group.task)
         else:
             key = (group.phase, group.shape, cause, None if task is None else group.owner(task))
         made = self._made.get(key)
@@ -80,26 +83,37 @@ class _Speaker:
 
     def own_reasons(self, group: Group) -> dict[int, Reason]:
         """Return the reasons of those in the group who wait for another cause than the group."""
-        general = group.longer
+        general, causes = group.longer, list(group.by_owner.values())
+        if general is None and not group.single and causes.count(NO_QUOTA) == len(causes):
+            return self._short_of_quota(group)
         if general is not None and not group.by_owner and not group.single:
             reason, limit = self.reason(group, general), general.limit
             return {
-                task_id: reason
-                for _, _, task_id, task, _ in group.entries
-                if task.time_limit is None or task.time_limit >= limit
+                task.id: reason for task in group.tasks if task.time_limit is None or task.time_limit >= limit
             }
-        limits = general is not None or any(cause.limit for cause in group.by_owner.values())
+        limits = general is not None or any(cause.limit for cause in causes)
         by_owner = not group.single and not limits
         elastic = group.phase == "elastic"
         made: dict[Hashable, Reason | None] = {}
         found: dict[int, Reason] = {}
-        for _, _, task_id, task, _ in group.entries:
+        for task in group.tasks:
             owner = (task.business, task.user) if elastic else task.business
             if not by_owner or owner not in made:
                 cause = group.why_apart(task)
                 made[owner] = None if cause is None else self.reason(group, cause, task)
             if (known := made[owner]) is not None:
-                found[task_id] = known
+                found[task.id] = known
+        return found
+
+    def _short_of_quota(self, group: Group) -> dict[int, Reason]:
+        """Return the reasons of those in the group whose business has no quota left: most high tasks that wait."""
+        short = group.by_owner
+        reasons = self._short[group.task.gpu_types, group.task.host_num * group.task.host_gpu_num]
+        found: dict[int, Reason] = {}
+        for task in group.tasks:
+            business = task.business
+            if business in short:
+                found[task.id] = reasons.get(business) or self._quota(task)
         return found
 
     def _make(self, task: Waiting, cause: Cause) -> Reason:
@@ -108,8 +122,6 @@ class _Speaker:
                 return Reason(cause.code, {"head": int(cause.detail)})
             case "evict_delay":
                 return Reason("evict_delay", {"at": cause.detail})
-            case "quota":
-                return self._quota(task)
             case "quota_kept" | "cap_kept":
                 return Reason(
                     cause.code,
@@ -142,30 +154,33 @@ class _Speaker:
 
     def _quota(self, task: Waiting) -> Reason:
         """Speak of the first type where the business has a quota, else of the first where it holds cards."""
-        key = (task.business, task.gpu_types)
-        args = self._uses.get(key)
-        if args is None:
-            args = self._uses[key] = self._use(task)
-        if "types" in args:
-            return Reason("no_quota", args)
-        used, limit = int(args["used"]), int(args["limit"])
         cards = task.host_num * task.host_gpu_num
-        if used > limit:
-            return Reason("quota_over", {**args, "over": used - limit})
-        if used + cards <= limit:
-            return Reason("quota_region", {**args, "cards": cards, "left": limit - used})
-        return Reason("quota", {**args, "cards": cards})
+        reasons = self._short[task.gpu_types, cards]
+        known = reasons.get(task.business)
+        if known is None:
+            uses = [(t, *self.cluster.ledger.high_use(task.business, t)) for t in task.gpu_types]
+            spoken = [use for use in uses if use[2] > 0] or [use for use in uses if use[1] > 0]
+            known = reasons[task.business] = (
+                self._use(task, cards, *spoken[0]) if spoken else self._no_quota(task)
+            )
+        return known
 
-    def _use(self, task: Waiting) -> Args:
-        business = self._business(task)
-        uses = [(t, *self.cluster.ledger.high_use(task.business, t)) for t in task.gpu_types]
-        spoken = next((use for use in uses if use[2] > 0), None) or next(
-            (use for use in uses if use[1] > 0), None
-        )
-        if spoken is None:
-            return {"business": business, "types": self._asked(task)["types"]}
-        gpu_type, used, limit = spoken
-        return {"business": business, "type": self._type(gpu_type), "used": used, "limit": limit}
+    def _no_quota(self, task: Waiting) -> Reason:
+        return Reason("no_quota", {"business": self._business(task), "types": self._asked(task)["types"]})
+
+    def _use(self, task: Waiting, cards: int, gpu_type: int, used: int, limit: int) -> Reason:
+        """Return the reason of a business for so many cards of a type, the same one for all that ask them."""
+        key = (task.business, gpu_type, cards)
+        if key not in self._uses:
+            args: Args = {"business": self._business(task), "type": self._type(gpu_type), "used": used}
+            args["limit"] = limit
+            if used > limit:
+                self._uses[key] = Reason("quota_over", {**args, "over": used - limit})
+            elif used + cards <= limit:
+                self._uses[key] = Reason("quota_region", {**args, "cards": cards, "left": limit - used})
+            else:
+                self._uses[key] = Reason("quota", {**args, "cards": cards})
+        return self._uses[key]
 
     def _cards(self, task: Waiting, *, high: bool) -> Reason:
         """Say what there is against what is asked, over all types that the task accepts."""

@@ -5,29 +5,30 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
 
 from jobs.scheduling.fair import Accounts
-from jobs.scheduling.queue import NO_QUOTA, Group, Queue
+from jobs.scheduling.groups import NO_QUOTA, Group
+from jobs.scheduling.queue import Queue
 from jobs.scheduling.types import Waiting
 from jobs.scheduling.work import Work
 
 Turn = tuple[Group, Waiting]
 
 
-# The first place in a group, from this one on, that is not passed over.
+# The first position in a group, from this one on, that is not passed over.
 Following = Callable[[Group, int], int]
 
 
-def one_by_one(_: Group, place: int) -> int:
+def one_by_one(_: Group, at: int) -> int:
     """Pass nobody over."""
-    return place
+    return at
 
 
-def first_open(group: Group, place: int) -> int:
+def first_open(group: Group, at: int) -> int:
     """Pass over those who wait for what others of their group wait for."""
-    entries = group.entries
-    end = len(entries)
-    while place < end and group.parted and group.keeps(entries[place][3]):
-        place += 1
-    return place
+    tasks = group.tasks
+    end = len(tasks)
+    while at < end and group.parted and group.keeps(tasks[at]):
+        at += 1
+    return at
 
 
 def within_quota(work: Work) -> Following:
@@ -46,33 +47,33 @@ def within_quota(work: Work) -> Following:
                 return False
         return not work.is_aged(task)
 
-    def following(group: Group, place: int) -> int:
-        entries, by_owner = group.entries, group.by_owner
-        for at in range(place, len(entries)):
-            task = entries[at][3]
+    def following(group: Group, start: int) -> int:
+        tasks, by_owner = group.tasks, group.by_owner
+        for at in range(start, len(tasks)):
+            task = tasks[at]
             cause = by_owner.get(task.business)
             if (cause is not None and not cause.limit) or group.keeps(task):
                 continue  # most wait for quota, as others of their business do
             if not lacks_quota(task):
                 return at
             by_owner[task.business], group.parted = NO_QUOTA, True
-        return len(entries)
+        return len(tasks)
 
     return following
 
 
 def walk(groups: Iterable[Group], following: Following) -> Iterator[Turn]:
-    """Give the tasks in the order of their entries, the aged first, but for those that are passed over."""
-    heap = [(not g.aged, *g.entries[0][:3], 0, g) for g in groups if g.entries]
+    """Give the tasks in the order of their places, the aged first, but for those that are passed over."""
+    heap = [(not g.aged, g.place(0), 0, g) for g in groups if g.tasks]
     heapq.heapify(heap)
     while heap:
-        *_, place, group = heap[0]
-        entries = group.entries
+        _, _, at, group = heap[0]
+        tasks = group.tasks
         if group.cause is None:
-            yield group, entries[place][3]
-        place = following(group, place + 1) if group.cause is None else len(entries)
-        if place < len(entries):
-            heapq.heapreplace(heap, (not group.aged, *entries[place][:3], place, group))
+            yield group, tasks[at]
+        at = following(group, at + 1) if group.cause is None else len(tasks)
+        if at < len(tasks):
+            heapq.heapreplace(heap, (not group.aged, group.place(at), at, group))
         else:
             heapq.heappop(heap)
 
@@ -83,7 +84,7 @@ class FairWalk:
     def __init__(self, queue: Queue, accounts: Accounts, now: float) -> None:
         self._accounts = accounts
         self._now = now
-        self._entries = queue.users
+        self._lines = queue.users
         self._at = dict.fromkeys(queue.users, 0)  # how far each user has come
         self._users: dict[int, list[tuple[float, float, int, int]]] = defaultdict(list)
         for business, user in queue.users:
@@ -99,9 +100,10 @@ class FairWalk:
             users = self._users[business]
             user = users[0][3]
             owner = (business, user)
-            _, _, _, task, group = self._entries[owner][self._at[owner]]
+            line, at = self._lines[owner], self._at[owner]
+            group = line.groups[at]
             if group.cause is None:
-                yield group, task
+                yield group, line.tasks[at]
             if self._go_on(owner):
                 heapq.heapreplace(users, self._user_key(business, user))
             else:
@@ -113,19 +115,18 @@ class FairWalk:
 
     def _go_on(self, owner: tuple[int, int]) -> bool:
         """Go to the user's next task that is still to be tried, if there is one."""
-        entries = self._entries[owner]
-        for at in range(self._at[owner] + 1, len(entries)):
-            entry = entries[at]
-            group = entry[4]
-            if group.cause is None and not (group.parted and group.keeps(entry[3])):
+        tasks, groups = self._lines[owner].tasks, self._lines[owner].groups
+        for at in range(self._at[owner] + 1, len(tasks)):
+            group = groups[at]
+            if group.cause is None and not (group.parted and group.keeps(tasks[at])):
                 self._at[owner] = at
                 return True
         return False
 
     def _user_key(self, business: int, user: int) -> tuple[float, float, int, int]:
         """Return the user's use and his next task."""
-        submitted, _, task_id, _, _ = self._entries[business, user][self._at[business, user]]
-        return (self._accounts.read(business, user, self._now), submitted, task_id, user)
+        task = self._lines[business, user].tasks[self._at[business, user]]
+        return (self._accounts.read(business, user, self._now), task.submitted, task.id, user)
 
     def _business_key(self, business: int) -> tuple[float, float, int, int]:
         """Return the business's use and the next task of its user of least use."""

@@ -1,99 +1,16 @@
 """The waiting tasks in groups of one shape, each in the order of its class, kept up to date as they come and go."""
 
 import heapq
-from bisect import bisect_left, insort
 from collections import Counter, defaultdict
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
 from itertools import chain
 from operator import attrgetter
-from typing import Literal, NamedTuple
 
+from jobs.scheduling.groups import PLACES, Group, InTime, Phase, by_time
 from jobs.scheduling.types import NEVER, Policy, Waiting
 
-Phase = Literal["high", "auto", "elastic"]
-Entry = tuple[float, float, int, Waiting, "Group"]  # two sort keys, the id, the task, its group
-Levels = tuple[list[Entry], list[Entry], list[Entry]]  # low, medium, high
-Line = tuple[str, frozenset[int]]
-BY_TIME = ("priority", "submission", "fifo", "fair_share")  # orders whose entries stand by first submission
+Levels = tuple[list[int], list[int], list[int]]  # low, medium, high
 TOP_LEVEL = 2  # aging lifts no task above high priority: up there the older goes first
-
-
-class Cause(NamedTuple):
-    """Why a task cannot start, and for whom else that holds in this pass."""
-
-    code: str
-    detail: float = 0  # a task or a time, by the code
-    scope: Literal["group", "owner", "task"] = "group"
-    limit: float = 0.0  # of those it holds for whoever may run at least so long, in seconds
-
-    def holds_for(self, task: Waiting) -> bool:
-        """Say whether the task may run long enough for it."""
-        return task.time_limit is None or task.time_limit >= self.limit
-
-
-NO_QUOTA = Cause("quota", scope="owner")
-
-
-@dataclass(slots=True, eq=False)
-class Group:
-    """Waiting tasks of one shape: where one finds no place, none of them does."""
-
-    phase: Phase
-    task: Waiting  # the first one seen, for what all of them ask
-    shape: Hashable
-    aged: bool
-    line: Line = field(init=False)
-    entries: list[Entry] = field(default_factory=list)
-    limited: bool = False  # some of them have a time limit
-    cause: Cause | None = None  # why the rest of them waits, in the pass at work
-    longer: Cause | None = None  # the same for those who may run so long as it says
-    by_owner: dict[Hashable, Cause] = field(default_factory=dict)  # the same for those of one owner
-    parted: bool = False  # there are such
-    single: dict[int, Cause] = field(default_factory=dict)  # the same for one task
-
-    def __post_init__(self) -> None:
-        self.line = (self.phase, frozenset(self.task.gpu_types))
-
-    def owner(self, task: Waiting) -> Hashable:
-        """Return whose quota or cap counts for the task."""
-        return task.business if self.phase != "elastic" else (task.business, task.user)
-
-    def note(self, task: Waiting, cause: Cause) -> None:
-        """Note why the task waits, for all for whom that holds."""
-        if cause.scope == "task":
-            self.single[task.id] = cause
-        elif cause.scope == "owner":
-            self.by_owner[self.owner(task)], self.parted = cause, True
-        elif cause.limit:
-            self.longer, self.parted = cause, True
-        else:
-            self.cause, self.longer = cause, None
-            self.by_owner = {owner: known for owner, known in self.by_owner.items() if not known.limit}
-
-    def keeps(self, task: Waiting) -> bool:
-        """Say whether the task waits for what others of the group wait for."""
-        if self.cause is not None or (self.longer is not None and self.longer.holds_for(task)):
-            return True
-        cause = self.by_owner.get(self.owner(task)) if self.by_owner else None
-        return cause is not None and cause.holds_for(task)
-
-    def why_apart(self, task: Waiting) -> Cause | None:
-        """Return why the task waits, where it is not what all of the group wait for."""
-        cause = self.by_owner.get(self.owner(task)) if self.by_owner else None
-        if cause is not None and cause.holds_for(task):
-            return cause
-        if self.longer is not None and self.longer.holds_for(task):
-            return self.longer
-        return self.single.get(task.id)
-
-    def forget(self) -> None:
-        """Forget what the last pass noted."""
-        self.cause, self.longer, self.parted = None, None, False
-        if self.by_owner:
-            self.by_owner.clear()
-        if self.single:
-            self.single.clear()
 
 
 def waits_since(task: Waiting) -> float:
@@ -117,16 +34,15 @@ _shape_of: Callable[[Waiting], Shape] = attrgetter(
 class _Home:
     """Where the tasks of one shape stand in one phase: the young ones and the aged."""
 
-    __slots__ = ("aged", "ages", "by_priority", "by_share", "by_time", "order", "young")
+    __slots__ = ("aged", "ages", "by_priority", "by_share", "by_time", "young")
 
     def __init__(self, phase: Phase, order: str, task: Waiting, shape: Shape, policy: Policy) -> None:
-        self.order = order
-        self.by_time = order in BY_TIME  # entries stand by first submission, or in places that others had so
+        self.by_time = order not in PLACES  # they stand by first submission, or in places that others had so
         self.by_priority, self.by_share = order == "priority", order == "fair_share"
         self.ages = policy.aging_s > 0 and order not in ("priority", "submission")
-        self.young = self.aged = Group(phase, task, shape, aged=False)
+        self.young = self.aged = Group(phase, task, shape, aged=False, own=PLACES.get(order, by_time))
         if self.ages:
-            self.aged = Group(phase, task, shape, aged=True)
+            self.aged = Group(phase, task, shape, aged=True, own=by_time)
 
     @property
     def groups(self) -> tuple[Group, ...]:
@@ -142,12 +58,12 @@ class Queue:
         self.tasks: dict[int, Waiting] = {}
         self.gated: dict[int, Waiting] = {}
         self.groups: dict[Hashable, Group] = {}
-        self.users: dict[tuple[int, int], list[Entry]] = defaultdict(list)  # what fair share orders
+        self.users: dict[tuple[int, int], InTime] = defaultdict(InTime)  # what fair share orders
         self._homes: dict[Shape, tuple[_Home, ...]] = {}
-        self._high: list[Entry] = []  # high tasks by first submission, where priorities order them
+        self._high = InTime()  # high tasks by first submission, where priorities order them
         self._levels: Counter[tuple[int, int]] = Counter()  # high tasks by business and priority
         self._filed_at = float("-inf")  # the latest instant that the tasks were filed for
-        self._ranked: set[int] = set()  # businesses whose entries may stand in places of others
+        self._ranked: set[int] = set()  # businesses whose tasks may stand in places of others
         self._edges: list[tuple[float, int]] | None = []  # heap: when a task leaves its gate or becomes aged
 
     @classmethod
@@ -158,17 +74,12 @@ class Queue:
         in_time = sorted(sorted(waiting, key=_id_of), key=attrgetter("submitted"))
         queue.tasks = dict(zip(map(_id_of, in_time), in_time, strict=True))
         queue._levels.update(map(_level_of, [task for task in in_time if task.wanted == "high"]))
-        queue._file(in_time, now, list.append)
+        queue._file(in_time, now, last=True)
         for home in chain.from_iterable(queue._homes.values()):
             if not home.by_time:
                 for group in home.groups:
-                    group.entries.sort()
+                    group.tasks.sort(key=group.own)
         return queue
-
-    def take_apart(self) -> None:
-        """Let go of everything: entries and groups name each other, and only the collector would free them."""
-        for group in self.groups.values():
-            group.entries.clear()
 
     def add(self, task: Waiting, now: float) -> None:
         """File one more task."""
@@ -179,7 +90,7 @@ class Queue:
         self.tasks[task.id] = task
         if task.wanted == "high":
             self._levels[_level_of(task)] += 1
-        self._file((task,), now, insort)
+        self._file((task,), now, last=False)
 
     def remove(self, task_id: int) -> None:
         """Take the task out of the queue: it started or ended."""
@@ -190,16 +101,15 @@ class Queue:
             return
         for home in self._homes[_shape_of(task)]:
             for group in home.groups:
-                entry = _entry("submission" if group.aged else home.order, task, group)
-                _drop(group.entries, entry)
-                if home.order == "priority":
-                    _drop(self._high, entry)
-                if not group.entries:
+                group.drop(task)
+                if not group.tasks:
                     self.groups.pop((group.phase, group.aged, group.shape), None)
-            mine = self.users.get((task.business, task.user)) if home.order == "fair_share" else None
+            if home.by_priority:
+                self._high.drop(task)
+            mine = self.users.get((task.business, task.user)) if home.by_share else None
             if mine is not None:
-                _drop(mine, entry)
-                if not mine:
+                mine.drop(task)
+                if not mine.tasks:
                     del self.users[task.business, task.user]
 
     def advance(self, now: float) -> None:
@@ -243,10 +153,10 @@ class Queue:
         first = NEVER
         for home in chain.from_iterable(self._homes.values()):
             for group in home.groups if home.ages else ():
-                for entry in () if group.aged else group.entries:
-                    if home.by_time and entry[0] >= first:
+                for task in () if group.aged else group.tasks:
+                    if home.by_time and task.submitted >= first:
                         break
-                    first = min(first, waits_since(entry[3]))
+                    first = min(first, waits_since(task))
         return first + self.policy.aging_s
 
     def of_phase(self, phase: Phase) -> list[Group]:
@@ -263,8 +173,8 @@ class Queue:
         ages = any(home.ages for home in self._homes[_shape_of(task)])
         return waits_since(task) + self.policy.aging_s if ages else NEVER
 
-    def _file(self, tasks: Iterable[Waiting], now: float, put: Callable[[list[Entry], Entry], None]) -> None:
-        """Put the tasks where they belong now, and note when that changes."""
+    def _file(self, tasks: Iterable[Waiting], now: float, *, last: bool) -> None:
+        """Put the tasks where they belong now, note when that changes; `last`: each comes after those before it."""
         aging_s, homes, users, edges = self.policy.aging_s, self._homes, self.users, self._edges
         self._filed_at = now
         for task in tasks:
@@ -280,25 +190,31 @@ class Queue:
                         group = home.aged
                     if edges is not None:
                         self._put_edge(waits_since(task) + aging_s, task.id)
-                if not group.entries:
+                if not group.tasks:
                     self._open(group)
                 if task.time_limit is not None:
                     group.limited = True
-                if home.by_time or group.aged:
-                    task_id = task.id
-                    entry: Entry = (task.submitted, task_id, task_id, task, group)
+                if home.by_share:
+                    line = None if group.aged else users[task.business, task.user]
                 else:
-                    entry = _entry(home.order, task, group)
-                put(group.entries, entry)
-                if home.by_share and not group.aged:
-                    put(users[task.business, task.user], entry)
-                elif home.by_priority:
-                    put(self._high, entry)
+                    line = self._high if home.by_priority else None
+                if not last:
+                    self._insert(task, group, line)
+                    continue
+                group.tasks.append(task)
+                if line is not None:
+                    line.tasks.append(task)
+                    line.groups.append(group)
+
+    def _insert(self, task: Waiting, group: Group, line: InTime | None) -> None:
+        group.insert(task)
+        if line is not None:
+            line.insert(task, group)
 
     def _open(self, group: Group) -> None:
         """List a group that had no tasks."""
         self.groups[group.phase, group.aged, group.shape] = group
-        group.limited = False
+        group.limited, group.places = False, group.tasks
         group.forget()
 
     def _put_edge(self, edge: float, task_id: int) -> None:
@@ -336,11 +252,10 @@ class Queue:
         return change
 
     def _by_level(self, businesses: Iterable[int], now: float) -> tuple[dict[int, Levels], float]:
-        """Return the tasks of these businesses by priority with what waiting added, and when one gains the next."""
+        """Return where they stand in time by priority with what waiting added, and when one of them gains the next."""
         levels: dict[int, Levels] = {business: ([], [], []) for business in businesses}
         change, aging_s = NEVER, self.policy.aging_s
-        for entry in self._high:
-            task = entry[3]
+        for at, task in enumerate(self._high.tasks):
             mine = levels.get(task.business)
             if mine is None:
                 continue
@@ -352,37 +267,17 @@ class Queue:
                 if level < TOP_LEVEL:
                     gains = since + (gained + 1) * aging_s
                     change = gains if gains < change else change
-            mine[level].append(entry)
+            mine[level].append(at)
         return levels, change
 
-    def _give_places(self, ranked: Mapping[int, Iterator[Entry]]) -> None:
+    def _give_places(self, ranked: Mapping[int, Iterator[int]]) -> None:
         """Give the places of each business to its tasks as they are ranked."""
         for group in self.of_phase("high"):
-            group.entries = []
-        for place in self._high:
-            turns = ranked.get(place[3].business)
-            entry = place if turns is None else next(turns)
-            group = entry[4]
-            group.entries.append(place if entry is place else (place[0], place[1], entry[2], entry[3], group))
-
-
-def _entry(order: str, task: Waiting, group: Group) -> Entry:
-    if order == "shortest_first":
-        length = task.duration if task.duration is not None else task.time_limit
-        return (NEVER if length is None else length, task.submitted, task.id, task, group)
-    if order == "round_robin":
-        return (task.queued, task.submitted, task.id, task, group)
-    return (task.submitted, task.id, task.id, task, group)
-
-
-def _drop(entries: list[Entry], entry: Entry) -> None:
-    """Take the task's entry out, where there is one: it may stand in the place of another."""
-    task = entry[3]
-    place = bisect_left(entries, entry[:3])
-    if place < len(entries) and entries[place][3] is task:
-        del entries[place]
-        return
-    for place, other in enumerate(entries):
-        if other[3] is task:
-            del entries[place]
-            return
+            group.tasks, group.places = [], []
+        tasks, groups = self._high.tasks, self._high.groups
+        for at, place in enumerate(tasks):
+            turns = ranked.get(place.business)
+            taker = at if turns is None else next(turns)
+            group = groups[taker]
+            group.tasks.append(tasks[taker])
+            group.places.append(place)

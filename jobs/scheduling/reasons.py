@@ -49,6 +49,10 @@ SENTENCES: dict[str, str] = {
     "kept_for_head": "the cards it could use are kept for task {head}, the first in line: it would have to "
     "end before {head} can start",
 }
+# What the end of no task takes away: hosts or a quota have to come, or the task has to ask for something else.
+NOT_BY_ENDS = frozenset(
+    {"no_quota", "no_host", "too_large", "no_container", "no_process", "no_ceph", "no_mpijob", "storage_away"}
+)
 TIMES = frozenset({"at"})  # arguments that are times in seconds: pages show them in the reader's zone
 
 Advice = Literal["wait", "change", "ask"]  # nothing to do; the task could be changed; somebody could be asked

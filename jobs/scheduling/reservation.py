@@ -7,9 +7,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from jobs.scheduling.cluster_state import Cluster
+from jobs.scheduling.groups import Phase
 from jobs.scheduling.hosts import Host, Pool
 from jobs.scheduling.placement import avoided
-from jobs.scheduling.queue import Phase
 from jobs.scheduling.types import NEVER, Reservation, Running, Waiting
 
 

@@ -6,6 +6,7 @@ from functools import partial
 from types import MappingProxyType
 from typing import Literal
 
+from jobs.scheduling.groups import NO_QUOTA, Cause, Group
 from jobs.scheduling.hosts import Host
 from jobs.scheduling.order import first_open, walk
 from jobs.scheduling.placement import Ask, avoided, find_free
@@ -18,7 +19,7 @@ from jobs.scheduling.preemption import (
     find_victims,
     is_coming,
 )
-from jobs.scheduling.queue import NO_QUOTA, Cause, Group, waits_since
+from jobs.scheduling.queue import waits_since
 from jobs.scheduling.quota import FREE, Caps
 from jobs.scheduling.reservation import ends_at, withheld
 from jobs.scheduling.types import NEVER, Running, Waiting
@@ -140,7 +141,7 @@ def wanted_by_high(work: Work) -> dict[tuple[int, int], int]:
     """Return the cards that waiting high tasks will take of their business's quota, by (business, type)."""
     if work.wanted is None:
         work.wanted = defaultdict(int)
-        waiting = [entry[3] for group in work.queue.of_phase("high") for entry in group.entries]
+        waiting = [task for group in work.queue.of_phase("high") for task in group.tasks]
         for task in waiting:
             if task.id in work.started or task.id in work.cluster.claims:
                 continue

@@ -7,10 +7,11 @@ from typing import Literal
 
 from jobs.scheduling.cluster_state import Cluster
 from jobs.scheduling.fair import Accounts
+from jobs.scheduling.groups import Group, Line, Phase
 from jobs.scheduling.hosts import Host
 from jobs.scheduling.placement import Ask, Size
 from jobs.scheduling.preemption import Preemption, Ranking, is_protected
-from jobs.scheduling.queue import Group, Line, Phase, Queue, waits_since
+from jobs.scheduling.queue import Queue, waits_since
 from jobs.scheduling.reservation import Binder, Binding, Bound, Gathering, ends_at
 from jobs.scheduling.types import (
     NEVER,

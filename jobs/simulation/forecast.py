@@ -9,9 +9,11 @@ from itertools import count, islice
 
 from jobs.scheduling.decide import run, work_on
 from jobs.scheduling.explain import explain
+from jobs.scheduling.groups import Group, Line, Phase
 from jobs.scheduling.order import elastic_turns, one_by_one, walk
 from jobs.scheduling.policy import backoff_s
-from jobs.scheduling.queue import Group, Line, Phase, Queue
+from jobs.scheduling.queue import Queue
+from jobs.scheduling.reasons import NOT_BY_ENDS
 from jobs.scheduling.reservation import ends_at
 from jobs.scheduling.types import NEVER, Policy, Running, Snapshot, Start, Waiting
 from jobs.scheduling.work import Work
@@ -22,10 +24,6 @@ STEP_S = 60.0  # two passes of the forecast stand at least so far apart; far ahe
 DISTANCE_PER_STEP = 30.0  # … a thirtieth of what was looked ahead: a week takes some 200 of them, but …
 SHORT = 10  # … no further than all but the shortest tenth of the tasks run, else those would seem slower
 INVENTED = 1 << 20  # numbers for the cards of running tasks: a snapshot does not say them
-# Reasons that no end of a task takes away.
-HOPELESS = frozenset(
-    {"no_quota", "no_host", "too_large", "no_container", "no_process", "no_ceph", "no_mpijob", "storage_away"}
-)
 
 BASES: dict[str, str] = {
     "free": "as soon as it may start: no other task has to end for it",
@@ -113,10 +111,8 @@ def line_of(work: Work, task: Waiting) -> list[int]:
     groups = [g for g in work.queue.of_phase(phase) if g.line == (phase, frozenset(task.gpu_types))]
     if phase == "high":
         return [other.id for _, other in walk(groups, one_by_one)]
-    alone = Queue.of((entry[3] for group in groups for entry in group.entries), work.policy, work.now)
-    line = [other.id for _, other in elastic_turns(alone, work.accounts, work.now, one_by_one)]
-    alone.take_apart()
-    return line
+    alone = Queue.of((task for group in groups for task in group.tasks), work.policy, work.now)
+    return [other.id for _, other in elastic_turns(alone, work.accounts, work.now, one_by_one)]
 
 
 def _turns(work: Work) -> Iterator[tuple[Group, Waiting]]:
@@ -327,7 +323,7 @@ class Ahead:
             reason = reasons.get(task.id)
             if task.gate in ("hold", "dependency"):
                 yield task, Basis("gate")
-            elif reason is not None and reason.code in HOPELESS:
+            elif reason is not None and reason.code in NOT_BY_ENDS:
                 yield task, Basis("never")
             else:
                 basis = shared.get(task.gpu_types)

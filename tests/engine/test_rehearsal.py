@@ -195,7 +195,7 @@ def test_before_the_first_pass_nothing_is_trusted(world: World) -> None:
 def test_nothing_is_trusted_for_long(quiet: World, monkeypatch: pytest.MonkeyPatch) -> None:
     first = rehearsal.current()
     later = time.time() + rehearsal.KEEP_S
-    monkeypatch.setattr("jobs.engine.rehearsal.time.time", lambda: later)
+    monkeypatch.setattr("cluster.clock.seconds", lambda: later)
     assert rehearsal.current() is not first
 
 

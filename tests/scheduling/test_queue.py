@@ -14,7 +14,7 @@ def test_a_task_leaves_its_gate_in_the_instant_in_which_another_one_comes() -> N
     queue.add(waiting(2), 10.0)
     queue.advance(10.0)
     assert queue.gated == {}
-    assert [entry[2] for group in queue.of_phase("high") for entry in group.entries] == [1, 2]
+    assert [task.id for group in queue.of_phase("high") for task in group.tasks] == [1, 2]
 
 
 def test_a_task_that_came_in_a_later_instant_leaves_its_own_gate_too() -> None:
@@ -22,3 +22,16 @@ def test_a_task_that_came_in_a_later_instant_leaves_its_own_gate_too() -> None:
     queue.add(waiting(2, ready_at=20.0), 10.0)
     queue.advance(20.0)
     assert queue.gated == {}
+
+
+def test_a_task_that_stands_in_the_place_of_another_leaves_and_the_other_comes_back_to_its_own() -> None:
+    late, early = waiting(2, priority=2), waiting(1, priority=0)
+    queue = Queue.of([early, late], Policy(), 0.0)
+    queue.rank_priorities(0.0)
+    [group] = queue.of_phase("high")
+    assert [task.id for task in group.tasks] == [2, 1]
+    assert [place.id for place in group.places] == [1, 2]
+    queue.remove(2)
+    assert (group.tasks, [place.id for place in group.places]) == ([early], [2])
+    queue.rank_priorities(0.0)
+    assert (group.tasks, group.places) == ([early], [early])

@@ -1,5 +1,6 @@
 """Each task gets its own numbers in its reason, however many share a shape with it."""
 
+from jobs.scheduling.reasons import NOT_BY_ENDS, SENTENCES
 from tests.scheduling.build import claim, decide_on, host, quota, task
 
 
@@ -78,3 +79,8 @@ def test_a_task_that_the_hosts_taken_out_could_not_hold_either_is_told_to_ask_le
     plan = decide_on(*rows, task("a").elastic().asks(9), task("gang").elastic().gang(2, 8))
     assert plan.waits == {"a": "too_large", "gang": "too_large"}
     assert plan.reason("a").advice[0] == "change"
+
+
+def test_what_no_end_takes_away_counts_hosts_that_would_do_or_speaks_of_no_quota() -> None:
+    counts_hosts = {code for code, sentence in SENTENCES.items() if "{hosts}" in sentence}
+    assert counts_hosts | {"no_quota"} == NOT_BY_ENDS
