@@ -5,6 +5,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from cluster import mpijob_shape
+
 JSON = dict[str, Any]
 Job = Mapping[str, Any]
 GROUP = "taiji.io"
@@ -40,10 +42,12 @@ class Ask:
 
 def read(job: Job, region: str = "") -> Ask:
     """Return what an MPIJob asks for, with all that keeps it from being a task."""
-    faults: list[str] = []
-    metadata = job["metadata"]
+    faults = mpijob_shape.faults(job)
+    if faults:
+        return Ask(document={}, resource="", faults=tuple(faults))
+    metadata = job.get("metadata") or {}
     said = _said(metadata.get("annotations") or {}, faults)
-    resource, size = _size(job["spec"], faults)
+    resource, size = _size(job.get("spec") or {}, faults)
     document: JSON = {
         "business_flag": (metadata.get("labels") or {}).get(BUSINESS, ""),
         "task_flag": metadata.get("name", ""),
@@ -92,7 +96,7 @@ def _size(spec: Mapping[str, Any], faults: list[str]) -> tuple[str, JSON]:
     replicas = spec.get("mpiReplicaSpecs") or {}
     workers, launcher = replicas.get("Worker") or {}, replicas.get("Launcher") or {}
     number, cards = int(workers.get("replicas") or 0), Counter[str]()
-    if number:
+    if number > 0:
         cards = _cards(workers.get("template") or {}, WORKER, faults)
         faults += _odd_workers(workers, cards)
     else:

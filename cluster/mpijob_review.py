@@ -20,7 +20,7 @@ def answer(review: Mapping[str, Any], prefix: str = "") -> JSON:
     Raises KeyError, TypeError or AttributeError where it is none.
     """
     asked = review["request"]
-    new, old = asked["object"], asked.get("oldObject") or {}
+    new, old = {**asked["object"]}, asked.get("oldObject") or {}
     response: JSON = {"uid": asked["uid"], "allowed": True}
     if BUSINESS in _labels(old):
         if what := _changed(new, old):
@@ -55,7 +55,7 @@ def _changed(new: Mapping[str, Any], old: Mapping[str, Any]) -> str:
     for name in OURS:
         if _annotations(new).get(name) != _annotations(old).get(name):
             return f"the annotation {name}"
-    return "its spec" if new["spec"] != old["spec"] else ""
+    return "its spec" if new.get("spec") != old.get("spec") else ""
 
 
 def _labels(thing: Mapping[str, Any]) -> Mapping[str, str]:

@@ -2,7 +2,6 @@
 
 import logging
 import math
-import threading
 import time
 import uuid
 from collections import defaultdict
@@ -13,15 +12,18 @@ from typing import Any
 from django.db.models import QuerySet
 
 from cluster import hints, mpijob_asks
-from cluster.kubernetes import hosts, job_logs, mpijobs, names, seen
+from cluster.kubernetes import hosts, job_logs, mpijobs, names, seen, telling
 from cluster.kubernetes.calls import Calls, Conflict, Missing, Refused
 from cluster.kubernetes.log_keeper import LogKeeper
 from cluster.kubernetes.options import Options
-from cluster.kubernetes.orders import DETAIL_AT_MOST, NameTaken, Outcome
+from cluster.kubernetes.orders import DETAIL_AT_MOST, NameTaken
+from cluster.kubernetes.outcomes import NotTaken, Outcome
 from cluster.kubernetes.pod_logs import Source
 from cluster.kubernetes.posts import Post
+from cluster.kubernetes.seat import Seat
 from cluster.kubernetes.telling import Telling
 from cluster.kubernetes.troubles import Troubles
+from cluster.kubernetes.unseen import Unseen
 from cluster.kubernetes.watch import Mirror
 from cluster.kubernetes.work import Work
 from cluster.models import BroughtJob, Instance, Region
@@ -29,7 +31,6 @@ from cluster.mpijob_asks import Ask
 
 log = logging.getLogger(__name__)
 JSON = dict[str, Any]
-CONFIRM_S = 5.0  # what we patched and do not see for so long is asked for
 GONE = "The MPIJob is no more, or is another by now."
 
 
@@ -44,39 +45,34 @@ class Brought:
         launchers = f"{names.JOB_ROLE}={names.LAUNCHER},!{names.GANG}"
         self._launchers = Mirror(calls, "/api/v1/pods", changed, labelSelector=launchers)
         self.mirrors = (self._jobs, self._pods, self._launchers)
-        self._telling, self._logs = Telling(calls), LogKeeper(calls)
+        self._telling = Telling(calls, Work(changed, telling.THREADS))
+        self._logs = LogKeeper(calls)
         self._troubles = Troubles(options, math.inf)
-        self._lock = threading.Lock()
-        self._patched: dict[str, tuple[float, JSON]] = {}  # by uid: what the watch has not shown yet
+        self._patched = Unseen[str]()  # by uid
 
-    def gather(self, posts: Mapping[int, Post], nodes: Mapping[int, str], region: Region, work: Work) -> None:
+    def gather(self, posts: Mapping[int, Post], region: Region, work: Work) -> None:
         """Give each host the members of attempts that run there, note what is new, and say what is news."""
         jobs = {job["metadata"]["uid"]: job for job in map(self._latest, self._jobs.objects())}
         live = hosts.wanted(region).values()
-        self._give(posts, nodes, jobs, live)
+        self._give(posts, jobs, live)
         running = {row.gang for row in live if row.wanted}
         for job in jobs.values():
             runs = not mpijobs.is_suspended(job) and not mpijobs.ended(job)
             if runs and mpijobs.attempt_of(job) not in running:
                 work.begin(_key(job), partial(self._suspend, job))
         self._note(jobs, region)
-        self._telling.tell(jobs, region, work)
+        self._telling.tell(jobs, region)
         self._logs.keep({row.id for row in live})
         self._troubles.keep({uuid.UUID(pod["metadata"]["uid"]) for pod in self._printing()})
         self._logs.look()
         hints.publish(*(f"log.{gang}" for gang in sorted(self._logs.news())))
 
     def close(self) -> None:
-        """End what reads logs."""
+        """End what reads logs, and what tells."""
+        self._telling.close()
         self._logs.stop()
 
-    def _give(
-        self,
-        posts: Mapping[int, Post],
-        nodes: Mapping[int, str],
-        jobs: Mapping[str, JSON],
-        live: Iterable[hosts.Wanted],
-    ) -> None:
+    def _give(self, posts: Mapping[int, Post], jobs: Mapping[str, JSON], live: Iterable[Seat]) -> None:
         by_gang = {mpijobs.attempt_of(job): job for job in jobs.values()}
         pods: dict[int | None, list[JSON]] = defaultdict(list)
         for pod in self._pods.objects():
@@ -84,51 +80,42 @@ class Brought:
         launchers = self._launchers_by_job()
         for gang, job in by_gang.items():
             pods[gang] += mpijobs.launchers(job, launchers[_named(job)])
-        for row in live:
-            if row.gang not in by_gang and row.gang not in pods:
+        for seat in live:
+            if seat.gang not in by_gang and seat.gang not in pods:
                 continue
-            place = mpijobs.Place(
-                id=str(row.id),
-                gang=row.gang,
-                rank=row.rank,
-                host=row.host,
-                node=nodes[row.host],
-                wanted=row.wanted,
-            )
-            pod = mpijobs.member(place, by_gang.get(row.gang), pods[row.gang])
-            posts[row.host].pods[row.id] = pod
-            printed = job_logs.sources(row.rank, place.node, pods[row.gang])
-            self._logs.follow_all(row.id, row.gang, printed, is_all=seen.is_gone(pod))
-            self._say_troubles(row, printed)
+            pod = mpijobs.member(seat, by_gang.get(seat.gang), pods[seat.gang])
+            posts[seat.host].pods[seat.id] = pod
+            printed = job_logs.sources(seat.rank, seat.node, pods[seat.gang])
+            self._logs.follow_all(seat.id, seat.gang, printed, is_all=seen.is_gone(pod))
+            self._say_troubles(seat, printed)
 
-    def _say_troubles(self, row: hosts.Wanted, printed: Iterable[Source]) -> None:
+    def _say_troubles(self, seat: Seat, printed: Iterable[Source]) -> None:
         """Write into the log of a member what keeps its pods, once: how long to wait is for their owner to say."""
         for source in printed:
             _, words, _ = self._troubles.look(uuid.UUID(source.key), source.pod, time.monotonic())
             if words:
-                self._logs.say(row.id, row.gang, words)
+                self._logs.say(seat.id, seat.gang, words)
 
-    def start(self, place: hosts.Place, spec: Mapping[str, Any], nodes: Sequence[str]) -> Outcome:
+    def start(self, member: hosts.Asked, spec: Mapping[str, Any], nodes: Sequence[str]) -> Outcome:
         """Run the job of a member's attempt, on the nodes of all of them; the first that is asked does it for all."""
-        asked = spec["mpijob"]
+        seat, asked = member.seat, spec["mpijob"]
         path = _path(asked)
         try:
             job = self._calls.get(path)
             if job["metadata"]["uid"] != asked["uid"]:
-                return "refused", place.host, GONE
-            planned, wanted = ", ".join(sorted(place.resources)), mpijob_asks.resource_of(job)
+                return _not_taken(seat, GONE)
+            planned, wanted = ", ".join(sorted(member.resources)), mpijob_asks.resource_of(job)
             if planned != wanted:
-                return "refused", place.host, f"It asks for {wanted}, and was planned on {planned}."
-            if mpijobs.attempt_of(job) != place.gang:
-                self._run(job, place.gang, path, nodes)
+                return _not_taken(seat, f"It asks for {wanted}, and was planned on {planned}.")
+            if mpijobs.attempt_of(job) != seat.gang:
+                self._run(job, seat.gang, path, nodes)
         except Missing:
-            return "refused", place.host, GONE
+            return _not_taken(seat, GONE)
         except Conflict as conflict:
             raise NameTaken(f"{path} was changed meanwhile") from conflict
         except Refused as refused:
-            said = f"The cluster does not take the change of the MPIJob: {refused}"
-            return "refused", place.host, said[:DETAIL_AT_MOST]
-        return "there", {}
+            return _not_taken(seat, f"The cluster does not take the change of the MPIJob: {refused}")
+        return None
 
     def _run(self, job: JSON, gang: int, path: str, nodes: Sequence[str]) -> None:
         uid = job["metadata"]["uid"]
@@ -153,9 +140,7 @@ class Brought:
         return found
 
     def _patch(self, path: str, uid: str, patch: JSON) -> None:
-        patched = self._calls.patch(path, patch)
-        with self._lock:
-            self._patched[uid] = (time.monotonic(), patched)
+        self._patched.note(uid, self._calls.patch(path, patch))
 
     def stop(self, pod: Mapping[str, Any]) -> None:
         """Suspend the job of a member's attempt."""
@@ -175,12 +160,13 @@ class Brought:
     def _latest(self, job: JSON) -> JSON:
         """Return a job as we last changed it, until the watch shows that or something later."""
         uid = job["metadata"]["uid"]
-        with self._lock:
-            at, patched = self._patched.get(uid, (0.0, job))
-            # Or somebody else changed it since: then what the watch shows is the later.
-            if _same(job, patched) or time.monotonic() - at > CONFIRM_S:
-                self._patched.pop(uid, None)
-                return job
+        patched = self._patched.find(uid)
+        if patched is None:
+            return job
+        # Or somebody else changed it since: then what the watch shows is the later.
+        if _same(job, patched) or self._patched.is_late(uid):
+            self._patched.forget(uid, patched)
+            return job
         return patched
 
     def _note(self, jobs: Mapping[str, JSON], region: Region) -> None:
@@ -214,6 +200,10 @@ _READ = ("owner", "document", "types", "faults")  # what a row says of its job
 
 def _differ(name: str, one: BroughtJob, other: BroughtJob) -> bool:
     return bool(getattr(one, name) != getattr(other, name))
+
+
+def _not_taken(seat: Seat, sentence: str) -> NotTaken:
+    return NotTaken(hosts={seat.id: seat.host}, sentence=sentence[:DETAIL_AT_MOST])
 
 
 def nodes_of(gang: int) -> list[str]:

@@ -17,7 +17,7 @@ JSON = dict[str, Any]
 THREADS = 16
 CALL_S = 10.0  # of one try: less than a holder of the lease has left when it stops
 TRY_S = 8.0  # how long a call that is throttled is tried again
-LONGEST_PAUSE_S = 5.0
+SHORTEST_PAUSE_S, LONGEST_PAUSE_S = 0.1, 5.0  # between two tries, whatever a server asks for
 PAGE = 500
 MERGE = "application/merge-patch+json"
 APPLY = "application/apply-patch+yaml"  # of which JSON is a part
@@ -204,7 +204,8 @@ class Calls:
 
     def _ask_pause(self, seconds: str) -> None:
         """Have all threads pause: who is throttled is so as a whole."""
-        wait_s = min(float(seconds) if seconds.isdigit() else 1.0, LONGEST_PAUSE_S)
+        asked_s = float(seconds) if seconds.isdigit() else 1.0
+        wait_s = min(max(asked_s, SHORTEST_PAUSE_S), LONGEST_PAUSE_S)
         with self._lock:
             self._not_before = max(self._not_before, time.monotonic() + wait_s)
 

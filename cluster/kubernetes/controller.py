@@ -23,10 +23,12 @@ from cluster.kubernetes.mount_troubles import MountTroubles
 from cluster.kubernetes.nodes import NodeSeen
 from cluster.kubernetes.options import Options
 from cluster.kubernetes.orders import Orders, instance_of
+from cluster.kubernetes.outcomes import Made, NotTaken, NotThere
 from cluster.kubernetes.posts import Post
 from cluster.kubernetes.reporter import Reporter, Round
 from cluster.kubernetes.starts import Starts
 from cluster.kubernetes.troubles import Troubles
+from cluster.kubernetes.unseen import Unseen
 from cluster.kubernetes.watch import Mirror
 from cluster.kubernetes.work import Work
 from cluster.models import Host, Region
@@ -34,7 +36,6 @@ from cluster.models import Host, Region
 log = logging.getLogger(__name__)
 JSON = dict[str, Any]
 SWEEP_EVERY_S = 300.0
-CONFIRM_S = 5.0  # a pod that we made and do not see for so long is looked up
 UNFINISHED = "status.phase!=Succeeded,status.phase!=Failed"
 
 
@@ -75,7 +76,7 @@ class Controller:
         self._machine: str | None = None
         self._posts: dict[int, Post] = {}
         self._in_pods: set[int] = set()  # gangs of which members run as pods of their own
-        self._made: dict[uuid.UUID, tuple[float, JSON]] = {}  # pods that the watch has not shown yet
+        self._made = Unseen[uuid.UUID]()  # pods by instance
         self._swept_at = 0.0
 
     def _mirrors(self) -> tuple[Mirror, Mirror, Mirror]:
@@ -141,13 +142,12 @@ class Controller:
         known = hosts.enter(region, (name for name, node in seen.items() if node.resources), known)
         self._gather(known, seen)
         if self._brought:
-            node_of = {host.pk: host.node for host in known.values()}
-            self._brought.gather(self._posts, node_of, region, self._work)
+            self._brought.gather(self._posts, region, self._work)
         self._take_results()
         outside = nodes.outside_use(self._others.objects())
         heard = Round(region=region, known=known, seen=seen, outside=outside, now=now)
         self._reporter.speak(heard, self._machine or "", self._posts)
-        self._act(known)
+        self._act()
         self.logs.look()
         hints.publish(*(f"log.{gang}" for gang in sorted(self.logs.news())))
         self._sweep(region)
@@ -202,7 +202,7 @@ class Controller:
                 if not names.labels_of(pod).keys() & {names.ROLE, names.BROUGHT}:
                     self._in_pods.add(int(names.labels_of(pod)[names.GANG]))
         self.logs.keep(shown)
-        self._troubles.keep(shown | self._made.keys())
+        self._troubles.keep(shown | self._made.all_but(shown).keys())
         self._mounts.keep(shown)
 
     def _end_stray(self, pod: JSON) -> None:
@@ -215,39 +215,34 @@ class Controller:
 
     def _confirm(self, shown: set[uuid.UUID]) -> None:
         """Count pods that we made as there until the watch shows them, or it is certain that they are no more."""
-        for pk, (made_at, pod) in list(self._made.items()):
-            if pk in shown:
-                del self._made[pk]
-                continue
+        for pk, pod in self._made.all_but(shown).items():
             host = int(names.labels_of(pod)[names.HOST])
             if host in self._posts:
                 self._posts[host].pods[pk] = pod
-            if time.monotonic() - made_at > CONFIRM_S:
+            if self._made.is_late(pk):
                 self._work.begin(pk, partial(self._orders.look_up, pod))
 
     def _take_results(self) -> None:
         by_pod = {pk: post for post in self._posts.values() for pk in post.pods}
         for done in self._work.done():
             match done.result:
-                case ("made", host, pod):
-                    self._made[done.instance] = (time.monotonic(), pod)
+                case Made(host=host, pod=pod):
+                    self._made.note(done.instance, pod)
                     if host in self._posts:
                         self._posts[host].pods.setdefault(done.instance, pod)
-                case ("missing", _):
-                    self._made.pop(done.instance, None)
+                case NotThere():
+                    self._made.forget(done.instance)
                     if post := by_pod.get(done.instance):
                         post.pods.pop(done.instance, None)
-                case ("refused", host, sentence) if host in self._posts:
-                    self._posts[host].refuse(done.instance, sentence)
-                case ("gang", members, sentence) if sentence:
-                    for member in members:
-                        if member.host_id in self._posts:
-                            self._posts[member.host_id].refuse(member.id, sentence)
+                case NotTaken(hosts=hosts_of, sentence=sentence):
+                    for pk, host in hosts_of.items():
+                        if host in self._posts:
+                            self._posts[host].refuse(pk, sentence)
                 case _:
                     if done.refused is not None:
                         log.warning("instance %s: %s", done.instance, done.refused)
 
-    def _act(self, known: Mapping[str, Host]) -> None:
+    def _act(self) -> None:
         """Begin what there is to do."""
         busy, doubtful = self._work.busy(), self._work.doubtful()
         asked: dict[uuid.UUID, Post] = {}
@@ -268,7 +263,7 @@ class Controller:
             for pod, told in post.notes(self._gangs.hosts):
                 self._work.begin(_id(pod), partial(self._orders.annotate, pod, told))
             self._give_up(post, busy)
-        self._starts.begin(asked, {host.pk: host.node for host in known.values()}, self._in_pods)
+        self._starts.begin(asked, self._in_pods)
 
     def _stop(self, pod: Mapping[str, Any]) -> None:
         if names.BROUGHT in names.labels_of(pod):

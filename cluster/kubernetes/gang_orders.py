@@ -1,8 +1,6 @@
 """Gangs that run as MPIJobs: made, seen and ended so that they say what pods of our own would say."""
 
 import logging
-import threading
-import time
 import uuid
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -13,19 +11,20 @@ from typing import Any
 from cluster import clock
 from cluster.kubernetes import ceph, gang_job, gang_seats, hosts, names, pods
 from cluster.kubernetes.calls import Calls, Conflict, Missing, Refused
-from cluster.kubernetes.gang_seats import Seat
 from cluster.kubernetes.options import Options
 from cluster.kubernetes.orders import DETAIL_AT_MOST, NameTaken, Orders
+from cluster.kubernetes.outcomes import NotTaken, Outcome
 from cluster.kubernetes.pods import Member
 from cluster.kubernetes.posts import Post
+from cluster.kubernetes.seat import Seat
 from cluster.kubernetes.seen import is_gone, is_leaving
+from cluster.kubernetes.unseen import Unseen
 from cluster.kubernetes.watch import Mirror
 from cluster.kubernetes.work import Work
 
 log = logging.getLogger(__name__)
 JSON = dict[str, Any]
 Say = Callable[[uuid.UUID, int, str], None]  # into the log of an instance of a gang
-CONFIRM_S = 5.0  # an MPIJob that we made and do not see for so long is asked for
 OPERATOR_S = 30.0  # an MPIJob of which the operator says nothing for so long is told of
 DENIED = "the cluster shows no MPIJobs at the moment"
 AWAY = "The MPI operator of the cluster has done nothing yet for MPIJob {name}: the task starts when it does."
@@ -43,8 +42,7 @@ class GangOrders:
         mine = f"{names.REGION}={names.label_value(options.region)}"
         self._jobs = Mirror(calls, self._folder, changed, optional=True, labelSelector=mine)
         self.mirrors = (self._jobs,) if options.gang_jobs else ()
-        self._lock = threading.Lock()
-        self._made: dict[int, tuple[float, JSON]] = {}  # by gang: what the watch has not shown yet
+        self._made = Unseen[int]()  # MPIJobs by gang
         self._told: set[int] = set()  # gangs that were told that the operator is away
         self.hosts: dict[int, str] = {}  # the host files of gangs of which every member has its place
 
@@ -77,19 +75,20 @@ class GangOrders:
         self._told &= jobs.keys()
         return shown, strays
 
-    def launch(self, members: Sequence[Member]) -> tuple[str, Sequence[Member], str]:
+    def launch(self, members: Sequence[Member]) -> Outcome:
         """Have the MPIJob of a gang; raises NameTaken, calls.Away."""
+        hosts_of = {member.id: member.host_id for member in members}
         if why := ceph.clash(members[0].spec, pods.storage_of(members[0].spec, self._options)):
-            return "gang", members, why
+            return NotTaken(hosts=hosts_of, sentence=why)
         try:
             job = self._start(members)
         except Missing as missing:
             raise NameTaken(f"the cluster has no MPIJobs any more: {missing}") from missing
         except Refused as refused:
-            return "gang", members, f"The cluster does not take the MPIJob: {refused}"[:DETAIL_AT_MOST]
-        with self._lock:
-            self._made[members[0].gang] = (time.monotonic(), job)
-        return "gang", members, ""
+            said = f"The cluster does not take the MPIJob: {refused}"
+            return NotTaken(hosts=hosts_of, sentence=said[:DETAIL_AT_MOST])
+        self._made.note(members[0].gang, job)
+        return None
 
     def stop(self, pod: Mapping[str, Any]) -> None:
         """Have a member's pod end, and before that its MPIJob, else the operator makes another."""
@@ -128,26 +127,21 @@ class GangOrders:
     def _known(self, work: Work) -> dict[int, JSON]:
         """Return the MPIJobs that are there by gang, those that we made before the watch shows them too."""
         found = {gang: job for job in self._jobs.objects() if (gang := gang_seats.gang_of(job)) is not None}
-        with self._lock:
-            self._made = {gang: made for gang, made in self._made.items() if gang not in found}
-            made = dict(self._made)
-        for gang, (at, job) in made.items():
+        for gang, job in self._made.all_but(found).items():
             found[gang] = job
-            if time.monotonic() - at > CONFIRM_S:
+            if self._made.is_late(gang):
                 work.begin(_key(gang), partial(self._look_up, gang))
         return found
 
     def _look_up(self, gang: int) -> None:
         """Forget an MPIJob that the watch does not show, where a list does not either."""
-        with self._lock:
-            at, job = self._made.get(gang, (0.0, {}))
+        job = self._made.find(gang)
         try:
             uid = self._calls.get(f"{self._folder}/{names.job_name(gang)}")["metadata"]["uid"]
         except Missing:
             uid = self._listed(gang)
-        with self._lock:
-            if job and uid != job["metadata"]["uid"] and self._made.get(gang, (0.0, {}))[0] == at:
-                del self._made[gang]
+        if job is not None and uid != job["metadata"]["uid"]:
+            self._made.forget(gang, job)
 
     def _listed(self, gang: int) -> str:
         """Return the uid of a gang's MPIJob, blank where it has none; raises NameTaken where its kind is not served."""

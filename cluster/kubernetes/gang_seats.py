@@ -1,27 +1,13 @@
 """Which pod of a gang's MPIJob is which member, in the form of a pod of that member's own; pure."""
 
-import uuid
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from cluster.kubernetes import names
+from cluster.kubernetes.seat import Seat
 
 JSON = dict[str, Any]
 NOT_THERE = frozenset({"pending", "starting"})  # phases in which a member may still have to get its pod
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Seat:
-    """What the row of a member says."""
-
-    id: uuid.UUID
-    gang: int
-    rank: int
-    host: int
-    node: str
-    phase: str
-    wanted: bool
 
 
 def gang_of(thing: Mapping[str, Any]) -> int | None:

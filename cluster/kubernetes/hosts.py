@@ -6,28 +6,23 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from django.db.models import Exists, OuterRef
+from django.db.models import Exists, OuterRef, QuerySet
 
 from cluster import gangs, host_moves, inventory
 from cluster.host_states import State
-from cluster.kubernetes.gang_seats import Seat
 from cluster.kubernetes.nodes import KnownCard, resource_of
+from cluster.kubernetes.seat import Seat
 from cluster.models import Card, CardLease, Host, Instance, Region
 
 GONE_NODE = "The node is gone from its cluster."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Wanted:
-    """What a row says of a live instance."""
+class Asked:
+    """A member that is to start."""
 
-    id: uuid.UUID
-    host: int
-    gang: int
-    rank: int
-    phase: str
-    wanted: bool
-    commit: str
+    seat: Seat
+    resources: Mapping[str, int]  # what the cluster calls its cards, and how many of each
 
 
 def region(name: str) -> Region:
@@ -58,27 +53,25 @@ def known_cards(hosts: Iterable[int]) -> dict[int, list[KnownCard]]:
     return found
 
 
-def wanted(of: Region) -> dict[uuid.UUID, Wanted]:
+def wanted(of: Region) -> dict[uuid.UUID, Seat]:
     """Return what the rows say of everything that lives on the cluster's nodes, in one query."""
     live = Instance.objects.filter(host__region=of).exclude(host__node="").exclude(phase=Instance.Phase.GONE)
-    columns = ("id", "host", "gang", "rank", "phase", "wanted", "commit")
-    return {
-        row[0]: Wanted(**dict(zip(columns, row, strict=True)))
-        for row in live.order_by("pk").values_list(*columns)
-    }
+    return {seat.id: seat for seat in _seats(live.order_by("pk"))}
 
 
 def seats(gangs: Collection[int]) -> dict[int, list[Seat]]:
-    """Return all members of these gangs, also those that are gone, in one query; none for no gangs."""
+    """Return all members of these gangs by rank, also those that are gone, in one query; none for no gangs."""
     found: dict[int, list[Seat]] = {gang: [] for gang in gangs}
     if gangs:
-        columns = ("id", "gang", "rank", "host", "host__node", "phase", "wanted")
-        for pk, gang, rank, host, node, phase, is_wanted in (
-            Instance.objects.filter(gang__in=list(gangs)).order_by("gang", "rank").values_list(*columns)
-        ):
-            seat = Seat(id=pk, gang=gang, rank=rank, host=host, node=node, phase=phase, wanted=is_wanted)
-            found[gang].append(seat)
+        for seat in _seats(Instance.objects.filter(gang__in=list(gangs)).order_by("gang", "rank")):
+            found[seat.gang].append(seat)
     return found
+
+
+def _seats(rows: QuerySet[Instance]) -> list[Seat]:
+    names = ("id", "gang", "rank", "host", "node", "phase", "wanted", "commit")
+    columns = ("id", "gang", "rank", "host", "host__node", "phase", "wanted", "commit")
+    return [Seat(**dict(zip(names, row, strict=True))) for row in rows.values_list(*columns)]
 
 
 def led(gangs: Collection[int]) -> set[int]:
@@ -89,28 +82,14 @@ def led(gangs: Collection[int]) -> set[int]:
     return set(idle.values_list("gang", flat=True))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Place:
-    """Where an instance is to run, and on which kind of cards."""
-
-    id: uuid.UUID
-    host: int
-    gang: int
-    rank: int
-    resources: Mapping[str, int]  # what the cluster calls its cards, and how many of each
-
-
-def places(instances: Sequence[uuid.UUID]) -> dict[uuid.UUID, Place]:
-    """Return where these instances are to run, in two queries."""
+def asked(instances: Sequence[uuid.UUID]) -> dict[uuid.UUID, Asked]:
+    """Return where these instances are to run, and on which cards, in two queries."""
     leases = CardLease.objects.filter(instance__in=instances, released_at=None).order_by("card__index")
     cards: dict[uuid.UUID, Counter[str]] = defaultdict(Counter)
     for pk, uid in leases.values_list("instance", "card__uuid"):
         cards[pk][resource_of(uid)] += 1
-    rows = Instance.objects.filter(pk__in=instances).values_list("pk", "host", "gang", "rank")
-    return {
-        pk: Place(id=pk, host=host, gang=gang, rank=rank, resources=cards[pk])
-        for pk, host, gang, rank in rows
-    }
+    rows = _seats(Instance.objects.filter(pk__in=instances))
+    return {seat.id: Asked(seat=seat, resources=cards[seat.id]) for seat in rows}
 
 
 def kinds(of: Region) -> dict[str, list[str]]:
@@ -122,7 +101,7 @@ def kinds(of: Region) -> dict[str, list[str]]:
     return {resource: list(names) for resource, names in found.items()}
 
 
-def marks(live: Iterable[Wanted]) -> dict[int, tuple[object, ...]]:
+def marks(live: Iterable[Seat]) -> dict[int, tuple[object, ...]]:
     """Return by host what its orders follow from: where that is as before, so are they.
 
     That is what is wanted of its instances, and of each gang whether all are ready and which commit was chosen.
@@ -137,7 +116,7 @@ def marks(live: Iterable[Wanted]) -> dict[int, tuple[object, ...]]:
     return {host: tuple(each) for host, each in found.items()}
 
 
-def placed(live: Iterable[Wanted]) -> dict[int, frozenset[uuid.UUID]]:
+def placed(live: Iterable[Seat]) -> dict[int, frozenset[uuid.UUID]]:
     """Return by host the instances of which it was said that they are there."""
     found: dict[int, set[uuid.UUID]] = defaultdict(set)
     for row in live:

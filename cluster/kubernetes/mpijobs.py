@@ -2,12 +2,12 @@
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from cluster.kubernetes import names
 from cluster.kubernetes.affinity import one_on_each
 from cluster.kubernetes.pods import STAY
+from cluster.kubernetes.seat import Seat
 from cluster.kubernetes.seen import is_gone
 
 JSON = dict[str, Any]
@@ -92,39 +92,28 @@ def _tolerations(given: Iterable[JSON], keys: Iterable[str]) -> list[JSON]:
     return [*(one for one in given if one not in ours), *ours]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Place:
-    """A member of an attempt: the worker on one node."""
+def member(seat: Seat, job: Job | None, pods: Sequence[Mapping[str, Any]]) -> JSON:
+    """Return a member, the worker on its node, as if it were a pod of its own.
 
-    id: str
-    gang: int
-    rank: int
-    host: int
-    node: str
-    wanted: bool
-
-
-def member(place: Place, job: Job | None, pods: Sequence[Mapping[str, Any]]) -> JSON:
-    """Return a member as if it were a pod of its own; `pods` are those of its attempt, `job` None: it was deleted.
-
-    Cards are free when no pod of the attempt is left, whatever the condition says before; and the operator has to have
-    said that it suspended the job, else it may still make some.
+    `pods` are those of its attempt, `job` None: it was deleted. Cards are free when no pod of the attempt is left,
+    whatever the condition says before; and the operator has to have said that it suspended the job, else it may still
+    make some.
     """
     live = [pod for pod in pods if not is_gone(pod)]
-    is_its = job is not None and attempt_of(job) == place.gang
+    is_its = job is not None and attempt_of(job) == seat.gang
     if job is not None and is_its and not is_suspended(job) and not ended(job):
-        here = [pod for pod in live if _is_worker(pod) and pod["spec"].get("nodeName") == place.node]
+        here = [pod for pod in live if _is_worker(pod) and pod["spec"].get("nodeName") == seat.node]
         is_up = any((pod.get("status") or {}).get("phase") == "Running" for pod in here)
-        return _as_pod(place, "Running" if is_up else "Pending", {"running": {}} if is_up else {})
+        return _as_pod(seat, "Running" if is_up else "Pending", {"running": {}} if is_up else {})
     over = ended(job) if job is not None and is_its else ""
     # One that was deleted has its task stopped first: until then nothing is said of its end.
-    unsure = place.wanted if job is None else is_its and not over and not _says_suspended(job)
+    unsure = seat.wanted if job is None else is_its and not over and not _says_suspended(job)
     if live or unsure:
-        return _as_pod(place, "Running", {"running": {}}, leaving=True)
+        return _as_pod(seat, "Running", {"running": {}}, leaving=True)
     if over:
         code = 0 if over == "Succeeded" else _exit_code(pods)
-        return _as_pod(place, over, {"terminated": {"exitCode": code, "reason": over}})
-    return _as_pod(place, "Failed", {}, leaving=True)
+        return _as_pod(seat, over, {"terminated": {"exitCode": code, "reason": over}})
+    return _as_pod(seat, "Failed", {}, leaving=True)
 
 
 def _says_suspended(job: Job) -> bool:
@@ -146,18 +135,18 @@ def _exit_code(pods: Iterable[Mapping[str, Any]]) -> int:
     return 1
 
 
-def _as_pod(place: Place, phase: str, state: JSON, *, leaving: bool = False) -> JSON:
+def _as_pod(seat: Seat, phase: str, state: JSON, *, leaving: bool = False) -> JSON:
     labels = {
-        names.INSTANCE: place.id,
-        names.GANG: str(place.gang),
-        names.RANK: str(place.rank),
-        names.HOST: str(place.host),
+        names.INSTANCE: str(seat.id),
+        names.GANG: str(seat.gang),
+        names.RANK: str(seat.rank),
+        names.HOST: str(seat.host),
         names.BROUGHT: "yes",
     }
-    metadata: JSON = {"name": f"member {place.rank}", "labels": labels}
+    metadata: JSON = {"name": f"member {seat.rank}", "labels": labels}
     if leaving:
         metadata["deletionTimestamp"] = "1970-01-01T00:00:00Z"  # that it leaves is all that is known
     status: JSON = {"phase": phase}
     if state:
         status["containerStatuses"] = [{"name": names.MAIN, "state": state}]
-    return {"metadata": metadata, "spec": {"nodeName": place.node}, "status": status}
+    return {"metadata": metadata, "spec": {"nodeName": seat.node}, "status": status}

@@ -8,11 +8,11 @@ from typing import Any
 from cluster.kubernetes import ceph, names, pods
 from cluster.kubernetes.calls import Away, Calls, Conflict, Missing, Refused
 from cluster.kubernetes.options import Options
+from cluster.kubernetes.outcomes import Made, NotTaken, NotThere, Outcome
 from cluster.kubernetes.pods import Member
 
 log = logging.getLogger(__name__)
 JSON = dict[str, Any]
-Outcome = tuple[str, Any] | tuple[str, int, Any]
 DETAIL_AT_MOST = 500
 
 
@@ -34,20 +34,21 @@ class Orders:
     def launch(self, member: Member) -> Outcome:
         """Have the pod of a member; raises NameTaken, calls.Away."""
         if why := ceph.clash(member.spec, pods.storage_of(member.spec, self._options)):
-            return "refused", member.host_id, why
+            return NotTaken(hosts={member.id: member.host_id}, sentence=why)
         try:
             pod = self._start(member)
         except Refused as refused:
-            return "refused", member.host_id, f"The cluster does not take the pod: {refused}"[:DETAIL_AT_MOST]
-        return "made", member.host_id, pod
+            said = f"The cluster does not take the pod: {refused}"
+            return NotTaken(hosts={member.id: member.host_id}, sentence=said[:DETAIL_AT_MOST])
+        return Made(host=member.host_id, pod=pod)
 
     def look_up(self, pod: Mapping[str, Any]) -> Outcome:
         """Say whether a pod that the watch does not show is there."""
         try:
             found = self._calls.get(f"{self._pods}/{pod['metadata']['name']}")
         except Missing:
-            return "missing", pod
-        return ("there" if found["metadata"]["uid"] == pod["metadata"]["uid"] else "missing"), pod
+            return NotThere()
+        return None if found["metadata"]["uid"] == pod["metadata"]["uid"] else NotThere()
 
     def _start(self, member: Member) -> JSON:
         """Make what the pod needs, the pod, and have the former go with it."""

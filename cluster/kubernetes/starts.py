@@ -26,19 +26,17 @@ class Starts:
         self._orders, self._gangs, self._brought = orders, gangs, brought
         self._options, self._work = options, work
 
-    def begin(
-        self, asked: Mapping[uuid.UUID, Post], node_of: Mapping[int, str], in_pods: Collection[int]
-    ) -> None:
+    def begin(self, asked: Mapping[uuid.UUID, Post], in_pods: Collection[int]) -> None:
         """Begin to start those that are asked for, on the hosts of their posts.
 
         `in_pods` are gangs of which members run as pods of their own already: what is left of them does too.
         """
         if not asked:
             return
-        places = hosts.places(list(asked))
+        rows = hosts.asked(list(asked))
         gangs: dict[int, list[Member]] = defaultdict(list)
         for pk, post in asked.items():
-            if pk in places and (member := self._member(places[pk], post, node_of)):
+            if pk in rows and (member := self._member(rows[pk], post)):
                 gangs[member.gang].append(member)
         several = {gang for gang, its in gangs.items() if its[0].members > 1 and gang not in in_pods}
         led = hosts.led(several) if self._gangs.is_served() else set()
@@ -49,19 +47,19 @@ class Starts:
             elif len(its) == its[0].members:
                 self._together(sorted(its, key=lambda member: member.rank))
 
-    def _member(self, place: hosts.Place, post: Post, node_of: Mapping[int, str]) -> Member | None:
+    def _member(self, asked: hosts.Asked, post: Post) -> Member | None:
         """Return a member that is to be started here; None where it is no pod of ours, or cannot be had."""
         if post.desired is None:
             return None
         orders = {pk: (spec, sealed) for pk, _, _, spec, sealed in post.desired.instances}
-        spec, sealed = orders[place.id]
+        seat = asked.seat
+        spec, sealed = orders[seat.id]
         if spec.get("mpijob") and self._brought:
-            begin = partial(self._brought.start, place, spec, nodes_of(place.gang))
-            self._work.begin(place.id, begin)
+            self._work.begin(seat.id, partial(self._brought.start, asked, spec, nodes_of(seat.gang)))
             return None
-        member = member_of(place, node_of[post.host], spec, sealed)
+        member = member_of(asked, spec, sealed)
         if member is None:
-            post.refuse(place.id, posts.UNREADABLE)
+            post.refuse(seat.id, posts.UNREADABLE)
         return member
 
     def _apart(self, members: Sequence[Member]) -> None:

@@ -17,6 +17,7 @@ from cluster.models import BroughtJob, BroughtNews, Region
 
 log = logging.getLogger(__name__)
 JSON = dict[str, Any]
+THREADS = 2  # of its own: who is throttled, or hears nothing, holds none that starts and stops
 A_SECOND = 20.0  # so many are told: starts and stops use the same API server
 AT_ONCE = 40  # … and so many where nobody was told anything for a while
 REFUSED_S = 60.0  # so long a job is left alone that could not be told: others have their turn
@@ -26,27 +27,34 @@ LOOK_S = 1.0  # between two looks at what there is to say
 class Telling:
     """Tells the MPIJobs of one cluster; where it breaks off, what is missing is seen and told again."""
 
-    def __init__(self, calls: Calls) -> None:
-        """Tell through `calls`."""
-        self._calls = calls
+    def __init__(self, calls: Calls, work: Work) -> None:
+        """Tell through `calls`; `work` does nothing else."""
+        self._calls, self._work = calls, work
         self._lock = threading.Lock()
         self._delivered: set[int] = set()  # news whose rows can go
         self._refused: dict[str, float] = {}  # until when each is left alone, by uid
         self._left, self._filled_at, self._looked_at = float(AT_ONCE), time.monotonic(), 0.0
 
-    def tell(self, jobs: Mapping[str, JSON], region: Region, work: Work) -> None:
+    def close(self) -> None:
+        """Wait for what is under way; begin nothing more."""
+        self._work.stop()
+
+    def tell(self, jobs: Mapping[str, JSON], region: Region) -> None:
         """Begin to say what is news, and then what changed, within what may be said at once."""
         self._let_go()
+        self._work.done()  # nothing follows from it that was not noted
+        if len(self._work.busy()) >= AT_ONCE:
+            return  # what is under way is heard by nobody: more would only wait, and be old by then
         now = time.monotonic()
         if now - self._looked_at < LOOK_S:
             return
         self._looked_at = now
         self._left = min(float(AT_ONCE), self._left + (now - self._filled_at) * A_SECOND)
         self._filled_at = now
-        self._begin_events(jobs, region, work)
-        self._begin_conditions(jobs, region, work)
+        self._begin_events(jobs, region)
+        self._begin_conditions(jobs, region)
 
-    def _begin_events(self, jobs: Mapping[str, JSON], region: Region, work: Work) -> None:
+    def _begin_events(self, jobs: Mapping[str, JSON], region: Region) -> None:
         waiting = BroughtNews.objects.filter(job__region=region).select_related("job").order_by("pk")
         gone = [news.pk for news in waiting.filter(job__deleted=True)]
         if gone:
@@ -54,9 +62,9 @@ class Telling:
         for news in waiting.filter(job__deleted=False)[:AT_ONCE]:
             job = jobs.get(news.job.uid)
             if job is not None and self._may():
-                work.begin(_key(f"news {news.pk}"), partial(self._tell_event, job, news))
+                self._work.begin(_key(f"news {news.pk}"), partial(self._tell_event, job, news))
 
-    def _begin_conditions(self, jobs: Mapping[str, JSON], region: Region, work: Work) -> None:
+    def _begin_conditions(self, jobs: Mapping[str, JSON], region: Region) -> None:
         now, left_alone = clock.now(), self._left_alone()
         rows = BroughtJob.objects.filter(region=region, deleted=False).exclude(state="")
         due = [
@@ -72,7 +80,7 @@ class Telling:
         ):
             if not self._may():
                 return
-            work.begin(_key(f"condition {row.uid}"), partial(self._tell_condition, job, row))
+            self._work.begin(_key(f"condition {row.uid}"), partial(self._tell_condition, job, row))
 
     def _may(self) -> bool:
         if self._left < 1.0:

@@ -30,28 +30,31 @@ class Done:
 class Work:
     """The orders of one controller."""
 
-    def __init__(self, wake: Callable[[], None]) -> None:
-        """Call `wake` whenever one is done."""
+    def __init__(self, wake: Callable[[], None], threads: int = THREADS) -> None:
+        """Call `wake` whenever one is done; so many are under way at once."""
         self._wake = wake
         self._lock = threading.Lock()
         self._busy: dict[uuid.UUID, float] = {}  # until when nothing else is to be done to it; inf: under way
         self._doubtful: dict[uuid.UUID, float] = {}
         self._done: list[Done] = []
-        self._pool = ThreadPoolExecutor(THREADS, thread_name_prefix="orders")
+        self._pool = ThreadPoolExecutor(threads, thread_name_prefix="orders")
 
     def busy(self) -> set[uuid.UUID]:
         """Return the instances that something is being done to, or was and is not taken note of yet."""
-        now = time.monotonic()
         with self._lock:
-            self._busy = {pk: until for pk, until in self._busy.items() if until > now}
+            self._forget()
             return {*self._busy, *(done.instance for done in self._done)}
 
     def doubtful(self) -> set[uuid.UUID]:
         """Return the instances of which a start may yet come true that nobody saw succeed."""
-        now = time.monotonic()
         with self._lock:
-            self._doubtful = {pk: until for pk, until in self._doubtful.items() if until > now}
+            self._forget()
             return set(self._doubtful)
+
+    def _forget(self) -> None:
+        now = time.monotonic()
+        self._busy = {pk: until for pk, until in self._busy.items() if until > now}
+        self._doubtful = {pk: until for pk, until in self._doubtful.items() if until > now}
 
     def begin(self, pk: uuid.UUID, order: Callable[[], Any], *others: uuid.UUID) -> None:
         """Carry out an order, unless something is being done to the instance, or to others that it is about too."""

@@ -219,9 +219,15 @@ class Kube:
 
     def describe(self) -> str:
         """Return where everything is, for a test that waited in vain."""
+        every = self.calls.list("/api/v1/pods")[0] if self.played_alone else self.pods()
         pods = [
-            (pod["metadata"]["name"], pod["metadata"].get("deletionTimestamp"), pod["status"])
-            for pod in self.pods()
+            (
+                pod["metadata"]["name"],
+                pod["metadata"].get("deletionTimestamp"),
+                pod["spec"].get("nodeName"),
+                pod["status"],
+            )
+            for pod in every
         ]
         rows = list(Instance.objects.values_list("label", "phase", "wanted", "detail"))
         tasks = list(Task.objects.values_list("task_flag", "state", "reason_code", "reason_args"))

@@ -1,4 +1,4 @@
-"""Stand-ins for kube-scheduler and for the kubelets of all nodes: pods of theirs are real processes here.
+"""A stand-in for the kubelets of all nodes, with a scheduler beside them: pods of theirs are real processes here.
 
 They know the cluster only by its API, so they can play their part on a real API server, too.
 """
@@ -12,7 +12,6 @@ import subprocess
 import sys
 import threading
 import time
-from collections import Counter
 from collections.abc import Mapping
 from contextlib import suppress
 from datetime import UTC, datetime
@@ -23,11 +22,11 @@ from cluster.kubernetes.calls import Away, Calls, Conflict, Missing, Refused
 from cluster.kubernetes.watch import Mirror
 from tests.kubernetes.ceph_csi import CephCsi, NotMounted
 from tests.kubernetes.kubelet_door import Door
+from tests.kubernetes.scheduler import OVER, Scheduler, path_of
 
 ROOT = Path(__file__).resolve().parents[2]
 JSON = dict[str, Any]
 TICK_S = 0.02
-OVER = {"Succeeded", "Failed"}
 
 
 def stamp() -> str:
@@ -44,7 +43,7 @@ def second() -> str:
 
 
 class Fleet:
-    """The scheduler and the kubelets of a cluster."""
+    """The kubelets of a cluster, and its scheduler."""
 
     def __init__(
         self, calls: Calls, folder: Path, claims: Mapping[str, Path], mark: str, namespace: str = ""
@@ -55,8 +54,11 @@ class Fleet:
         """
         self.calls, self.folder, self.claims = calls, folder, claims
         self.door = Door()
+        self._scheduler = Scheduler(calls)
         self.silent: set[str] = set()  # nodes whose kubelet does nothing
         self.images: dict[str, str] = {}  # image → why it cannot be pulled
+        self.images_on: dict[tuple[str, str], str] = {}  # node and image → why it cannot be pulled there
+        self.pull_s: dict[str, float] = {}  # image → how long it takes to pull
         self.refusing: dict[str, str] = {}  # node → why it takes no pod
         self.ceph = CephCsi()
         self.slow_exit_s = 0.0  # added to the end of each pod
@@ -92,7 +94,7 @@ class Fleet:
             pods = self._pods.objects()
             try:
                 if self.places:
-                    self._place(pods)
+                    self._scheduler.place(pods, self._nodes.objects())
                 self._tend(pods)
                 if self.beats and time.monotonic() >= self._beat_at:
                     self._beat()
@@ -111,46 +113,6 @@ class Fleet:
             except Missing:
                 body = {"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": {"name": name}}
                 self.calls.create(folder, body | {"spec": spec})
-
-    def _place(self, pods: list[JSON]) -> None:
-        used: dict[str, Counter[str]] = {}
-        bound: list[tuple[JSON, str]] = []
-        for pod in pods:
-            if (node := pod["spec"].get("nodeName")) and pod["status"].get("phase") not in OVER:
-                used.setdefault(node, Counter()).update(_asked(pod))
-                bound.append((pod, node))
-        for pod in pods:
-            if pod["spec"].get("nodeName") or pod["metadata"].get("deletionTimestamp"):
-                continue
-            if pod["status"].get("phase") in OVER:
-                continue
-            if node := self._place_one(pod, used, _kept_from(pod, bound)):
-                bound.append((pod, node))
-
-    def _place_one(self, pod: JSON, used: dict[str, Counter[str]], kept_from: set[str]) -> str:
-        whys = Counter[str]()
-        for node in self._nodes.objects():
-            name: str = node["metadata"]["name"]
-            why = _why_not(pod, node, used.get(name, Counter()))
-            if name in kept_from:
-                why = why or "node(s) didn't match pod anti-affinity rules"
-            if why:
-                whys[why] += 1
-                continue
-            body = {"metadata": {"name": pod["metadata"]["name"]}, "target": {"kind": "Node", "name": name}}
-            try:
-                self.calls.create(f"{_path(pod)}/binding", body)
-            except Refused:
-                return ""  # bound already, or gone: the mirror will show it
-            used.setdefault(name, Counter()).update(_asked(pod))
-            return name
-        said = ", ".join(f"{number} {why}" for why, number in sorted(whys.items()))
-        total = len(self._nodes.objects())
-        condition = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable"}
-        condition["message"] = f"0/{total} nodes are available: {said}."
-        if [condition] != pod["status"].get("conditions"):
-            self.calls.patch(f"{_path(pod)}/status", {"status": {"conditions": [condition]}})
-        return ""
 
     def _tend(self, pods: list[JSON]) -> None:
         seen = set()
@@ -173,7 +135,7 @@ class Pod:
     def __init__(self, fleet: Fleet, thing: JSON) -> None:
         """Run `thing`, which is bound to a node."""
         self.fleet = fleet
-        self.path = _path(thing)
+        self.path = path_of(thing)
         self.folder = fleet.folder / thing["metadata"]["uid"]
         self.status: JSON = {"phase": "Pending", "conditions": []}
         self.process: subprocess.Popen[bytes] | None = None
@@ -182,6 +144,7 @@ class Pod:
             *((one["name"], "initContainerStatuses") for one in thing["spec"].get("initContainers") or ()),
             *((one["name"], "containerStatuses") for one in thing["spec"]["containers"]),
         ]
+        self.began = time.monotonic()
         self.kill_at = self.gone_at = 0.0
         self.hook: subprocess.Popen[bytes] | None = None
         self.told_to_end = False
@@ -208,9 +171,12 @@ class Pod:
         """End every process of it."""
         for process in (self.process, self.hook):
             if process is not None:
-                for pid in [*_below(process.pid), process.pid]:
+                for pid in _below(process.pid):
                     _signal(pid, signal.SIGKILL)
+                with suppress(ProcessLookupError):
+                    os.killpg(process.pid, signal.SIGKILL)  # also those whose parent is gone already
                 process.wait()
+        self.hook = None  # its number is somebody else's soon
 
     def _report(self) -> None:
         if self.status != self.reported:
@@ -220,8 +186,11 @@ class Pod:
     def _start(self, thing: JSON) -> None:
         container = self._container(thing)
         name, image = container["name"], container["image"]
-        if why := self.fleet.images.get(image):
+        here = (thing["spec"]["nodeName"], image)
+        if why := self.fleet.images.get(image) or self.fleet.images_on.get(here):
             return self._say(name, {"waiting": {"reason": "ImagePullBackOff", "message": why}}, image)
+        if time.monotonic() < self.began + self.fleet.pull_s.get(image, 0.0):
+            return self._say(name, {"waiting": {"reason": "ContainerCreating"}}, image)
         try:
             env = self._env(container, thing)
         except Refused as refused:
@@ -404,48 +373,6 @@ class Pod:
         """
         image = f"{self.fleet.folder}/image/"
         return text.replace("/taiji/", f"{self.folder}/taiji/").replace("/usr/sbin/", image)
-
-
-def _why_not(pod: JSON, node: JSON, used: Counter[str]) -> str:
-    affinity = (pod["spec"].get("affinity") or {}).get("nodeAffinity") or {}
-    terms = affinity.get("requiredDuringSchedulingIgnoredDuringExecution", {}).get("nodeSelectorTerms", ())
-    names = [one["values"] for term in terms for one in term.get("matchFields", ())]
-    if terms and not any(node["metadata"]["name"] in values for values in names):
-        return "node(s) didn't match Pod's node affinity/selector"
-    if node["spec"].get("unschedulable"):
-        return "node(s) were unschedulable"
-    tolerated = {one["key"] for one in pod["spec"].get("tolerations") or () if "effect" not in one}
-    for taint in node["spec"].get("taints") or ():
-        if taint["effect"] == "NoSchedule" and taint["key"] not in tolerated:
-            return f"node(s) had untolerated taint {{{taint['key']}}}"
-    room = node["status"].get("allocatable") or {}
-    for name, number in _asked(pod).items():
-        if used[name] + number > int(room.get(name, 0)):
-            return f"Insufficient {name}"
-    return ""
-
-
-def _kept_from(pod: JSON, bound: list[tuple[JSON, str]]) -> set[str]:
-    """Return the nodes on which pods are bound that this one keeps away from."""
-    rules = (pod["spec"].get("affinity") or {}).get("podAntiAffinity") or {}
-    terms = rules.get("requiredDuringSchedulingIgnoredDuringExecution", ())
-    wanted = [term["labelSelector"]["matchLabels"].items() for term in terms]
-    return {
-        node for other, node in bound if any(one <= other["metadata"]["labels"].items() for one in wanted)
-    }
-
-
-def _asked(pod: JSON) -> Counter[str]:
-    found = Counter[str]()
-    for container in pod["spec"]["containers"]:
-        limits = (container.get("resources") or {}).get("limits") or {}
-        found.update({name: int(number) for name, number in limits.items() if "/" in name})
-    return found
-
-
-def _path(pod: Mapping[str, Any]) -> str:
-    metadata = pod["metadata"]
-    return f"/api/v1/namespaces/{metadata['namespace']}/pods/{metadata['name']}"
 
 
 def _expanded(text: str, env: Mapping[str, str]) -> str:

@@ -4,8 +4,11 @@ import asyncio
 import base64
 import copy
 import json
+import re
 import threading
+import time
 from collections.abc import Callable
+from concurrent.futures import Future
 from dataclasses import dataclass, field
 
 from aiohttp import ClientSession, web
@@ -29,6 +32,16 @@ class Fault:
     headers: dict[str, str] = field(default_factory=dict)
 
 
+@dataclass(slots=True, kw_only=True)
+class Beside:
+    """What happens beside the next call that fits, while who made it waits for the answer."""
+
+    fits: Callable[[str, str], bool]  # method, path
+    happens: Callable[[], object]
+    once_done: bool  # when what was asked for is done, and only nobody heard so; else before
+    happened: Future[object] = field(default_factory=Future)
+
+
 class Server:
     """One cluster's API."""
 
@@ -38,6 +51,8 @@ class Server:
         self.logs_away = False
         self.unserved: set[str] = set()  # groups of which the cluster has no kind
         self.faults: list[Fault] = []
+        self.held: set[str] = set()  # parts of paths that get no answer
+        self._beside: list[Beside] = []
         self.calls: list[tuple[str, str]] = []
         self.connections: set[int] = set()  # that something was created by
         self.by_controller: set[tuple[str, str]] = (
@@ -76,6 +91,26 @@ class Server:
         fits: Callable[[str, str], bool] = lambda m, p: method in m and path in p  # noqa: E731  # one line
         named = {name.replace("_", "-"): value for name, value in headers.items()}
         self.faults.append(Fault(fits=fits, status=status, times=times, headers=named))
+
+    def meanwhile(
+        self, happens: Callable[[], object], method: str, path: str, *, once_done: bool = False
+    ) -> Future[object]:
+        """Have something happen, once, while the next call of `method` waits whose path matches the pattern `path`.
+
+        Return what will say that it happened, and with its result how it went.
+        """
+        fits: Callable[[str, str], bool] = lambda m, p: m == method and bool(re.search(path, p))  # noqa: E731  # one line
+        beside = Beside(fits=fits, happens=happens, once_done=once_done)
+        self._beside.append(beside)
+        return beside.happened
+
+    def cpu_s(self) -> float:
+        """Return how much time of a processor it took so far."""
+
+        async def taken() -> float:
+            return time.thread_time()
+
+        return asyncio.run_coroutine_threadsafe(taken(), self._loop).result(60)
 
     async def _open(self) -> None:
         app = web.Application(client_max_size=2**24)
@@ -120,11 +155,32 @@ class Server:
         if fault and fault.status > 0:
             failure = Failure(fault.status, "Injected", "injected by the test")
             return _failed(failure, fault.headers)
+        while any(part in request.path for part in self.held):
+            await asyncio.sleep(0.02)
+        beside = self._taken(request)
         try:
+            await self._happen(beside, once_done=False)
             answer = await self._route(request)
+            await self._happen(beside, once_done=True)
         except Failure as failure:
+            if beside and beside.once_done:
+                self._beside.append(beside)  # this one was not done
             return _failed(failure)
         return self._drop(request) if fault else answer
+
+    def _taken(self, request: web.Request) -> Beside | None:
+        for beside in self._beside:
+            if beside.fits(request.method, request.path):
+                self._beside.remove(beside)
+                return beside
+        return None
+
+    async def _happen(self, beside: Beside | None, *, once_done: bool) -> None:
+        if beside and beside.once_done == once_done:
+            try:
+                beside.happened.set_result(await self._loop.run_in_executor(None, beside.happens))
+            except Exception as error:  # it is who waits for it that has to hear
+                beside.happened.set_exception(error)
 
     def _fault(self, request: web.Request) -> Fault | None:
         for fault in self.faults:

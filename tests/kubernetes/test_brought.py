@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 import yaml
 
-from cluster.models import Card
+from cluster.kubernetes import calls, telling
+from cluster.models import BroughtNews, Card
 from jobs import brought, services
 from jobs.models import Task
 from quotas.models import DefaultGpuType, Quota
@@ -16,6 +17,7 @@ from tests.kubernetes.desk import FOLDER, Desk, mpijob
 from tests.kubernetes.server import Fault
 from tests.kubernetes.test_deploy import given, used
 from tests.kubernetes.test_platform import FOLDER as MANIFESTS
+from tests.patience import WITHIN_S
 from tests.world import World
 
 
@@ -103,6 +105,27 @@ def test_one_that_runs_though_nobody_gave_it_cards_is_suspended(world: World, ku
     assert desk.task().state == "queued"
 
 
+def test_owners_who_cannot_be_told_keep_no_task_from_starting_and_ending(
+    world: World, kube: Kube, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(calls, "CALL_S", 10 * WITHIN_S)
+    world.business("ads", P40=8)
+    world.user("ann", "ads")
+    desk = Desk(kube, "gpu-1")
+    kube.server.held.add("/events")
+    elastic: dict[str, Any] = {"class": "elastic"}
+    for number in range(calls.THREADS + 1):
+        desk.apply(mpijob(f"job-{number}", **elastic))
+    desk.until(lambda: BroughtNews.objects.count() > calls.THREADS)
+    desk.until(lambda: sum("/events" in path for _, path in kube.server.calls) == telling.THREADS)
+    task = world.task(cards=8, config={"start_cmd": "sleep 60"})
+    desk.state(task, "running")
+    services.stop(task, world.user("ann"))
+    desk.state(task, "stopped")
+    kube.server.held.clear()
+    desk.until(lambda: not BroughtNews.objects.exists())
+
+
 def test_a_launcher_that_fails_fails_the_task_with_its_code(world: World, kube: Kube) -> None:
     world.business("ads", P40=8)
     world.user("ann", "ads")
@@ -149,7 +172,7 @@ def test_one_that_was_refused_is_looked_at_again_and_told_so_only_where_that_cha
     monkeypatch.setattr(brought, "LOOK_AGAIN", timedelta(0))
     world.business("ads", P40=8)
     desk = Desk(kube, "gpu-1")
-    desk.apply(mpijob())
+    desk.apply(mpijob(launcher="sleep 60"))
     desk.until(lambda: desk.said().get("reason") == "Refused")
     for _ in range(5):
         desk.step()
@@ -167,7 +190,7 @@ def test_one_that_was_refused_for_what_it_says_is_looked_at_when_it_says_somethi
     world.user("ann", "ads")
     desk = Desk(kube, "gpu-1")
     said: dict[str, Any] = {"class": "fast"}
-    desk.apply(mpijob(**said))
+    desk.apply(mpijob(launcher="sleep 60", **said))
     desk.until(lambda: desk.said().get("reason") == "Refused")
     kube.calls.patch(f"{FOLDER}/train", {"metadata": {"annotations": {"taiji.io/class": "elastic"}}})
     task = desk.task()

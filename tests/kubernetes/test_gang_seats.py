@@ -10,7 +10,7 @@ import yaml
 from jsonschema import Draft202012Validator
 
 from cluster.kubernetes import affinity, gang_job, gang_seats, names, pods, seen
-from cluster.kubernetes.gang_seats import Seat
+from cluster.kubernetes.seat import Seat
 from tests.kubernetes import schemas, test_pods
 
 JSON = dict[str, Any]

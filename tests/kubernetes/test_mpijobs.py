@@ -2,6 +2,7 @@
 
 import copy
 import gzip
+import uuid
 from typing import Any
 
 import pytest
@@ -9,7 +10,7 @@ import yaml
 from jsonschema import Draft202012Validator
 
 from cluster.kubernetes import mpijobs, seen
-from cluster.kubernetes.mpijobs import Place
+from cluster.kubernetes.seat import Seat
 from tests.kubernetes import schemas
 from tests.kubernetes.desk import mpijob
 from tests.kubernetes.objects import merge
@@ -32,14 +33,15 @@ def started(gang: int = 7, *nodes: str, **said: Any) -> JSON:
     return patched
 
 
-def place(*, node: str = "gpu-1", rank: int = 0, gang: int = 7, wanted: bool = True) -> Place:
+def seat(*, node: str = "gpu-1", rank: int = 0, gang: int = 7, wanted: bool = True) -> Seat:
     """Return a member of attempt 7."""
-    return Place(
-        id=f"0000000{rank}" + "-0000" * 3 + "-000000000000",
+    return Seat(
+        id=uuid.UUID(int=rank),
         gang=gang,
         rank=rank,
         host=1,
         node=node,
+        phase="running",
         wanted=wanted,
     )
 
@@ -144,24 +146,24 @@ TABLE: list[tuple[str, JSON | None, list[JSON], bool, str]] = [
 def test_a_member_is_gone_only_when_no_pod_of_its_attempt_is_left(
     case: str, job: JSON | None, pods: list[JSON], wanted: bool, phase: str
 ) -> None:
-    assert seen.seen(mpijobs.member(place(wanted=wanted), job, pods)).phase == phase
+    assert seen.seen(mpijobs.member(seat(wanted=wanted), job, pods)).phase == phase
 
 
 def test_the_end_of_the_launcher_is_that_of_the_members() -> None:
-    well = seen.seen(mpijobs.member(place(), says(started(), Succeeded="True"), []))
+    well = seen.seen(mpijobs.member(seat(), says(started(), Succeeded="True"), []))
     assert (well.exit_code, well.by_itself) == (0, True)
     badly = says(started(), Failed="True")
-    failed = seen.seen(mpijobs.member(place(), badly, [pod("launcher", phase="Failed", code=3)]))
+    failed = seen.seen(mpijobs.member(seat(), badly, [pod("launcher", phase="Failed", code=3)]))
     assert (failed.exit_code, failed.by_itself) == (3, True)
-    assert seen.seen(mpijobs.member(place(), badly, [])).exit_code == 1  # its pod is no more
-    told = seen.seen(mpijobs.member(place(wanted=False), says(suspended(started()), Suspended="True"), []))
+    assert seen.seen(mpijobs.member(seat(), badly, [])).exit_code == 1  # its pod is no more
+    told = seen.seen(mpijobs.member(seat(wanted=False), says(suspended(started()), Suspended="True"), []))
     assert (told.exit_code, told.by_itself) == (None, False)
 
 
 def test_an_attempt_of_which_the_job_runs_a_later_one_is_judged_by_its_pods_alone() -> None:
     later = started(8)
-    assert seen.seen(mpijobs.member(place(wanted=False), later, [pod()])).phase == "ending"
-    assert seen.seen(mpijobs.member(place(wanted=False), later, [])).phase == "gone"
+    assert seen.seen(mpijobs.member(seat(wanted=False), later, [pod()])).phase == "ending"
+    assert seen.seen(mpijobs.member(seat(wanted=False), later, [])).phase == "gone"
 
 
 def test_a_launcher_is_of_the_attempt_in_which_it_was_made() -> None:

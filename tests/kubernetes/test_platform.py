@@ -205,6 +205,25 @@ def test_what_is_meant_by_a_name_is_there() -> None:
             assert thing["spec"]["selector"]["matchLabels"] == labels[thing["metadata"]["name"]]
 
 
+def test_the_ingress_leads_pages_and_their_sockets_to_any_web_server() -> None:
+    made = {(thing["kind"], thing["metadata"]["name"]): thing for thing in every()}
+    ingress = made["Ingress", "taiji"]
+    [[path]] = [rule["http"]["paths"] for rule in ingress["spec"]["rules"]]
+    assert (path["path"], path["pathType"]) == ("/", "Prefix")
+    to = path["backend"]["service"]
+    [port] = made["Service", to["name"]]["spec"]["ports"]
+    [listens] = pods()[to["name"]]["containers"][0]["ports"]
+    assert (port["name"], port["targetPort"]) == (to["port"]["name"], listens["name"])
+    given = arguments(to["name"])
+    assert given[given.index("--port") + 1] == str(listens["containerPort"])
+    # A socket that hears nothing new is silent; one that is cut comes again, but not each minute.
+    notes = ingress["metadata"]["annotations"]
+    for way in ("read", "send"):
+        assert int(notes[f"nginx.ingress.kubernetes.io/proxy-{way}-timeout"]) >= 3600
+    assert made["Deployment", to["name"]]["spec"]["replicas"] > 1
+    assert "sessionAffinity" not in made["Service", to["name"]]["spec"]  # whichever answers
+
+
 def test_the_processes_are_started_as_they_are_on_one_machine(tmp_path: Path) -> None:
     places = Places(data=tmp_path, port=8000, bind="0.0.0.0", run=Path("/tmp"))
     ours = {name: program.argv[1:] for name, program in programs.all_of(places, []).items()}

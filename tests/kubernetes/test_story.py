@@ -127,5 +127,5 @@ def test_a_stop_ends_the_whole_tree_of_a_pod_within_its_grace(world: World, kube
     kube.state(task, "stopped")
     kube.settle()
     assert b"told" in kube.log(task)
-    assert not kube.fleet.running
+    kube.until(lambda: not kube.fleet.running)
     assert kube.leased() == 0

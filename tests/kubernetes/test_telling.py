@@ -31,6 +31,12 @@ class Begun:
     def begin(self, _pk: uuid.UUID, order: Callable[[], Any]) -> None:
         self.orders.append(order)
 
+    def busy(self) -> set[uuid.UUID]:
+        return set()
+
+    def done(self) -> list[Any]:
+        return []
+
     def told(self) -> list[str]:
         """Return whose condition, or which news, each order is about."""
         return [order.args[0]["metadata"]["name"] for order in self.orders]  # type: ignore[attr-defined]  # a partial
@@ -60,14 +66,15 @@ def test_a_thousand_are_told_no_faster_than_so_many_a_second_and_news_first(
     jobs = {row.uid: job(row, status="False", reason="Queued", message="asks 7") for row in found}
     jobs[found[-1].uid] = job(found[-1])
     BroughtNews.objects.create(job=found[5], at=timezone.now(), reason="TaskQueued", message="x")
-    one, begun = Telling(None), Begun()  # type: ignore[arg-type]  # nothing is called
-    one.tell(jobs, region, begun)  # type: ignore[arg-type]  # it only counts
+    begun = Begun()
+    one = Telling(None, begun)  # type: ignore[arg-type]  # nothing is called, and it only counts
+    one.tell(jobs, region)
     assert begun.told()[:2] == ["job-5", "job-999"]
     assert len(begun.orders) == telling.AT_ONCE
     for second in range(1, 4):
         now = 1000.0 + second
-        one.tell(jobs, region, begun)  # type: ignore[arg-type]  # as above
-        one.tell(jobs, region, begun)  # type: ignore[arg-type]  # as above
+        one.tell(jobs, region)
+        one.tell(jobs, region)
         assert len(begun.orders) == telling.AT_ONCE + second * telling.A_SECOND
 
 
@@ -93,18 +100,21 @@ def test_jobs_that_can_never_be_told_keep_no_others_from_it(
     found = rows(telling.AT_ONCE + 20, region)
     jobs = {row.uid: job(row) for row in found}
     calls = Refusing({row.name for row in found[: telling.AT_ONCE]}, status)
-    one = Telling(calls)  # type: ignore[arg-type]  # all that it calls
+    begun = Begun()
+    one = Telling(calls, begun)  # type: ignore[arg-type]  # all that it calls
     tries = 0
     for second in range(10):
-        now, begun = 1000.0 + second, Begun()
-        one.tell(jobs, region, begun)  # type: ignore[arg-type]  # it only counts
+        now = 1000.0 + second
+        begun.orders.clear()
+        one.tell(jobs, region)
         for order in begun.orders:
             order()
         tries += len(set(begun.told()) & calls.refused)
     assert calls.told == {row.name for row in found[telling.AT_ONCE :]}
     assert tries == telling.AT_ONCE, "each was tried once"
-    now, begun = 1000.0 + telling.REFUSED_S + 10, Begun()
-    one.tell(jobs, region, begun)  # type: ignore[arg-type]  # as above
+    now = 1000.0 + telling.REFUSED_S + 10
+    begun.orders.clear()
+    one.tell(jobs, region)
     assert set(begun.told()) & calls.refused
 
 
