@@ -73,6 +73,9 @@ def note(host: Host, report: Report, changed: Mapping[str, Any], now: datetime) 
         args = {"theirs": report.protocol, "ours": PROTOCOL}
         host_events.note(host.pk, "agent_old", args=args, at=now)
     _note_clock(host, report.clock - now.timestamp(), now)
+    if "calls" in changed and report.calls is not None:  # of an older agent nothing is known
+        calls = changed["calls"]
+        host_events.note(host.pk, "calls_fail" if calls else "calls_well", args=calls, at=now)
 
 
 def note_too_old(host: Host, protocol: int, now: datetime) -> None:

@@ -143,6 +143,11 @@ class Fields:
         """Return such a list, an empty one where the field is null or absent."""
         return [] if self._values.get(name) is None else self.objects(name, most)
 
+    def object_or_none(self, name: str) -> "Fields | None":
+        """Return an object, or None where the field is null or absent."""
+        value = self._values.get(name)
+        return None if value is None else Fields(value, self._at(name), self.faults)
+
     def _at(self, name: str) -> str:
         return f"{self._path}.{name}" if self._path else name
 

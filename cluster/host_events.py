@@ -19,7 +19,7 @@ ONCE_IN = timedelta(hours=1)  # what a host's agent repeats is noted so often at
 CLOCK_OFF_S = 30.0  # a clock that differs by more than this is worth a warning; nothing is decided by it
 CLOCK_RIGHT_S = 20.0  # one that was off is right again below this: between both nothing is told anew
 
-# Placeholders are the event's arguments; `failed_starts` has its own words.
+# Placeholders are the event's arguments; `failed_starts` and `failed_calls` have their own words.
 SENTENCES = {
     "registered": gettext_lazy("Registered in %(region)s"),
     "registered_again": gettext_lazy("Registered again, with a new token"),
@@ -40,6 +40,7 @@ SENTENCES = {
     ),
     "clock_off": gettext_lazy("Its clock is off by %(offset_s)s s; the platform goes by its own"),
     "clock_right": gettext_lazy("Its clock is right again"),
+    "calls_well": gettext_lazy("Its calls to the platform do not fail any more"),
     "agent_old": gettext_lazy(
         "Its agent speaks protocol %(theirs)s, the platform %(ours)s: install a newer agent"
     ),
@@ -106,6 +107,8 @@ def sentence(code: str, args: Args) -> str:
         if args.get("alone"):
             return _("Not quarantined, as no other host in use has cards of its type. %s") % said
         return _("Not quarantined, as too many hosts are already. %s") % said
+    if code == "calls_fail":
+        return failed_calls(args)
     try:
         return str(SENTENCES[code]) % args
     except (KeyError, TypeError, ValueError):
@@ -125,6 +128,20 @@ def failed_starts(args: Args) -> str:
     return text % {"number": len(names), "names": ", ".join(names)}
 
 
+def failed_calls(args: Args) -> str:
+    """Return how a host's calls to the platform fail, from the figures of host_calls.py."""
+    figures = {name: args.get(name, 0) for name in ("failed", "made", "over_s", "times", "longest_s")}
+    times = figures["times"]
+    text = ngettext(
+        "Its calls to the platform fail again and again: %(failed)s of %(made)s in %(over_s)s s, at %(times)s time, "
+        "for %(longest_s)s s at most. The last: %(fault)s",
+        "Its calls to the platform fail again and again: %(failed)s of %(made)s in %(over_s)s s, at %(times)s times, "
+        "for %(longest_s)s s at most. The last: %(fault)s",
+        times if isinstance(times, int) else 0,  # an event's arguments may be anything, and stop no page
+    )
+    return text % {**figures, "fault": host_sentences.shown(str(args.get("fault", "")))}
+
+
 def reason(state_reason: str, state_args: Args | None) -> str:
     """Return why a host is in its state: an operator's words, or the platform's."""
     args = state_args or {}
@@ -139,6 +156,7 @@ class Facts:
     clock_offset_s: float
     last_seen_at: datetime | None
     lost_since: datetime | None
+    calls: Args | None = None  # of host_calls.py
 
     @classmethod
     def of(cls, host: Host) -> "Facts":
@@ -148,7 +166,7 @@ class Facts:
 
 def warnings(facts: Facts, now: datetime) -> list[str]:
     """Return what operators should look at on a host, a sentence each."""
-    return [*_of_agent(facts), *_of_clock(facts), *_of_silence(facts, now)]
+    return [*_of_agent(facts), *_of_clock(facts), *_of_calls(facts), *_of_silence(facts, now)]
 
 
 def _of_agent(facts: Facts) -> Iterable[str]:
@@ -161,6 +179,11 @@ def _of_agent(facts: Facts) -> Iterable[str]:
 def _of_clock(facts: Facts) -> Iterable[str]:
     if is_off(facts.clock_offset_s):
         yield sentence("clock_off", {"offset_s": round(facts.clock_offset_s)})
+
+
+def _of_calls(facts: Facts) -> Iterable[str]:
+    if facts.calls and facts.lost_since is None:  # lost, it tells nothing of now
+        yield failed_calls(facts.calls)
 
 
 def _of_silence(facts: Facts, now: datetime) -> Iterable[str]:

@@ -111,6 +111,12 @@ SENTENCES = (
     ),
     _("The device plugin says that one of the node's %(resource)s does not work."),
     _("used by a pod that is no task's"),
+    # Calls to the platform that failed.
+    _("The platform at %(url)s does not answer: %(why)s."),
+    _("The platform at %(url)s answers %(status)s."),
+    _("The platform's answer is not JSON."),
+    _("The platform's answer is not an object."),
+    _("The platform did not say where the log ends."),
     # Ends that nobody saw, and cards.
     _("keeper lost"),
     _("host restarted"),

@@ -86,6 +86,7 @@ class Host(models.Model):
     agent_version = models.CharField(_("agent version"), max_length=32, blank=True, editable=False)
     agent_protocol = models.PositiveIntegerField(null=True, editable=False)  # null: nothing was said yet
     trouble = models.CharField(_("what is wrong with it"), max_length=255, blank=True, editable=False)
+    calls = models.JSONField(null=True, editable=False)  # those that fail; null: all is well: host_calls.py
     cleared_faults = models.JSONField(default=list, editable=False)  # of its cards: card_faults.py
     agent_boot = models.CharField(max_length=36, blank=True, editable=False)
     agent_seq = models.BigIntegerField(default=0, editable=False)  # a report not newer than this is late

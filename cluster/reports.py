@@ -49,6 +49,18 @@ class MinuteReport:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class CallsReport:
+    """How the agent's calls went lately, as protocol.py has it."""
+
+    over_s: int
+    made: int
+    failed: int
+    times: int
+    longest_s: int
+    fault: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class InstanceReport:
     """One instance as the agent sees it."""
 
@@ -76,6 +88,7 @@ class Report:
     trouble: str  # what is wrong with the host, in a sentence; blank: nothing
     cards: tuple[CardReport, ...]
     minutes: tuple[MinuteReport, ...] = ()  # what was measured on its cards
+    calls: CallsReport | None = None  # None: an older agent, which does not count them
     instances: tuple[InstanceReport, ...]
     have: str
     wait_s: float
@@ -113,6 +126,7 @@ def read(document: object) -> Report:
         trouble=fields.words("trouble", 255),
         cards=tuple(_card(card) for card in fields.objects("cards", CARDS_AT_MOST)),
         minutes=tuple(_minute(item) for item in fields.objects_or_none("minutes", MINUTES_AT_MOST)),
+        calls=_calls(calls) if (calls := fields.object_or_none("calls")) else None,
         instances=tuple(_instance(item) for item in fields.objects("instances", INSTANCES_AT_MOST)),
         have=fields.name("have", 64, blank=True),
         wait_s=fields.seconds("wait_s"),
@@ -156,6 +170,19 @@ def _minute(fields: Fields) -> MinuteReport:
             xid for xid in fields.items("xids", 8) if type(xid) is int and 0 <= xid <= _XID
         ),  # no bool
         **values,
+    )
+
+
+def _calls(fields: Fields) -> CallsReport:
+    made = fields.number("made", 0, _INT32)
+    failed = fields.number("failed", 0, made)
+    return CallsReport(
+        over_s=fields.number("over_s", 0, _INT32),
+        made=made,
+        failed=failed,
+        times=fields.number("times", 0, failed),
+        longest_s=fields.number("longest_s", 0, _INT32),
+        fault=fields.words("fault", 255),
     )
 
 

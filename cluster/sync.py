@@ -13,7 +13,7 @@ from cryptography.fernet import InvalidToken
 from django.db import connection, transaction
 from django.db.models import QuerySet
 
-from cluster import admission, card_faults, card_metrics, commits, gangs, hints, inventory, vault
+from cluster import admission, card_faults, card_metrics, commits, gangs, hints, host_calls, inventory, vault
 from cluster.agent.protocol import PROTOCOL
 from cluster.models import Host, Instance
 from cluster.prepared import Prepared
@@ -121,9 +121,11 @@ def take(host: Host, report: Report, now: datetime) -> Desired:
         raise NotKnown
     cards = inventory.changed_cards(host.pk, report.cards)
     moves = _moves(known, report.instances, now)
-    facts = _facts(host, report, clean=_is_clean(known, report))
+    calls = host_calls.kept(host.calls, report.calls)
+    facts = _facts(host, report, calls, clean=_is_clean(known, report))
     if cards or moves or facts or _is_time(host.last_seen_at, now):
-        _write(host, report, now, facts=facts, cards=cards, moves=moves, live=len(known))
+        seen = {"last_seen_at": now, "clock_offset_s": report.clock - now.timestamp(), "calls": calls}
+        _write(host, report, now, seen=seen, facts=facts, cards=cards, moves=moves, live=len(known))
         gangs.tell(
             {known[pk].gang for pk, old, _ in moves if old in gangs.UNREADY and gangs.waits(known[pk].spec)}
         )
@@ -142,13 +144,14 @@ def _write(
     report: Report,
     now: datetime,
     *,
+    seen: dict[str, Any],
     facts: dict[str, Any],
     cards: list[CardReport],
     moves: list[Move],
     live: int,
 ) -> None:
     with transaction.atomic() if cards or moves or facts else nullcontext():
-        _claim(host, report, facts, now)
+        _claim(host, report, seen | facts)
         if "lost_since" in facts and _live(host.pk).count() != live:
             raise Late  # given up at this very moment: what runs there has to end before the host is back
         admission.note(host, report, facts, now)
@@ -198,8 +201,8 @@ def _is_clean(known: Mapping[uuid.UUID, Known], report: Report) -> bool:
     return all(instance.phase == Phase.GONE or instance.id in known for instance in report.instances)
 
 
-def _facts(host: Host, report: Report, *, clean: bool) -> dict[str, Any]:
-    """Return what is new about the host itself."""
+def _facts(host: Host, report: Report, calls: dict[str, Any] | None, *, clean: bool) -> dict[str, Any]:
+    """Return what is new about the host itself; of its calls only that they begin to fail, or do no more."""
     new: dict[str, Any] = {
         "address": report.address,
         "offers": list(report.offers),
@@ -210,13 +213,15 @@ def _facts(host: Host, report: Report, *, clean: bool) -> dict[str, Any]:
         **admission.facts(host, report),
     }
     changed: dict[str, Any] = {name: value for name, value in new.items() if getattr(host, name) != value}
+    if (calls is None) != (host.calls is None):
+        changed["calls"] = calls
     if host.lost_since and clean:
         log.info("host %s is back", host.pk)
         changed["lost_since"] = None
     return changed
 
 
-def _claim(host: Host, report: Report, facts: Mapping[str, Any], now: datetime) -> None:
+def _claim(host: Host, report: Report, values: Mapping[str, Any]) -> None:
     """Enter the report as the host's newest; raises Late where another was entered since `host` was read.
 
     As long as it succeeds, nobody else wrote what this report is compared with.
@@ -224,8 +229,7 @@ def _claim(host: Host, report: Report, facts: Mapping[str, Any], now: datetime) 
     as_read = Host.objects.filter(
         pk=host.pk, token_hash=host.token_hash, agent_boot=host.agent_boot, agent_seq=host.agent_seq
     )
-    seen = {"last_seen_at": now, "clock_offset_s": report.clock - now.timestamp()}
-    if not as_read.update(agent_seq=report.seq, **seen, **facts):
+    if not as_read.update(agent_seq=report.seq, **values):
         raise Late
 
 

@@ -217,6 +217,7 @@ class Agent:
             "trouble": self._storage.trouble or disk.trouble(self._membership.folder),
             "cards": [card.report() for card in self._cards.now],
             "minutes": self._cards.minutes.report(MINUTES_AT_ONCE, self._lag_s),
+            "calls": self._link.calls.report(time.monotonic()),
             "instances": self._workspace.reports(),
             "have": self._desired.version if self._desired else "",
             "wait_s": wait_s,

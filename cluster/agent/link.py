@@ -1,10 +1,14 @@
 """The line to the platform: the calls of protocol.py, and in a sentence what goes wrong with them."""
 
+import math
 import ssl
 import sys
-from collections.abc import AsyncIterator
+import time
+from collections.abc import AsyncIterator, Iterator
+from contextlib import contextmanager
 from typing import Any, Self
 
+from cluster.agent.calls import Calls
 from cluster.agent.protocol import PROTOCOL
 
 # httpx loads its command line too where click and rich are: half of an agent's start, and 7 MB for ever.
@@ -39,6 +43,7 @@ class Link:
             ssl.create_default_context(cafile=ca) if url.startswith("https") else True
         )
         self.url = url
+        self.calls = Calls(time.monotonic())
         self._http = httpx.AsyncClient(base_url=url, verify=verify, trust_env=False)
 
     async def __aenter__(self) -> Self:
@@ -52,23 +57,41 @@ class Link:
     async def register(self, join_token: str, *, name: str, region: str, address: str) -> dict[str, Any]:
         """Return {"host", "token"}; raises Away or Refused."""
         body = {"name": name, "region": region, "address": address, "protocol": PROTOCOL}
-        return _document(await self._call("POST", "/api/agent/register/", join_token, json=body))
+        with self._counted():
+            return _document(await self._call("POST", "/api/agent/register/", join_token, json=body))
 
     async def sync(self, token: str, report: dict[str, Any]) -> dict[str, Any]:
         """Return the desired list for `report`; raises Away or Refused."""
         wait_s = float(report["wait_s"])
-        return _document(await self._call("POST", "/api/agent/sync/", token, json=report, wait_s=wait_s))
+        with self._counted(wait_s):
+            return _document(await self._call("POST", "/api/agent/sync/", token, json=report, wait_s=wait_s))
 
     async def append_log(self, token: str, instance: str, offset: int, content: bytes) -> int:
         """Return where the platform's log of `instance` ends once `content` is there."""
         path = f"/api/agent/instances/{instance}/log/"
-        answer = await self._call(
-            "PUT", path, token, content=content, params={"offset": offset}, good=(200, 409)
-        )
+        with self._counted():
+            answer = await self._call(
+                "PUT", path, token, content=content, params={"offset": offset}, good=(200, 409)
+            )
+            try:
+                return int(_document(answer)["end"])
+            except (KeyError, TypeError, ValueError) as error:
+                raise Away("The platform did not say where the log ends.") from error
+
+    @contextmanager
+    def _counted(self, wait_s: float = 0.0) -> Iterator[None]:
+        """Count the call that is made in here, which the platform may hold so long; one that is given up is none."""
+        began_s = time.monotonic()
         try:
-            return int(_document(answer)["end"])
-        except (KeyError, TypeError, ValueError) as error:
-            raise Away("The platform did not say where the log ends.") from error
+            yield
+        except Refused:
+            self.calls.answered(time.monotonic())
+            raise
+        except Away as fault:
+            self.calls.failed(time.monotonic(), began_s, str(fault), wait_s)
+            raise
+        else:
+            self.calls.answered(time.monotonic())
 
     async def _call(
         self,
@@ -99,15 +122,16 @@ class Link:
         path = f"/api/agent/code/{digest}/"
         timeout = httpx.Timeout(ANSWER_S, connect=CONNECT_S)
         headers = {"Authorization": f"Bearer {token}"}
-        try:
-            async with self._http.stream("GET", path, headers=headers, timeout=timeout) as answer:
-                if answer.status_code != 200:
-                    await answer.aread()
-                    raise self._no(answer)
-                async for part in answer.aiter_raw():
-                    yield part
-        except httpx.HTTPError as error:
-            raise self._silent(error) from error
+        with self._counted(math.inf):  # parts come and come: it is away from when they do not
+            try:
+                async with self._http.stream("GET", path, headers=headers, timeout=timeout) as answer:
+                    if answer.status_code != 200:
+                        await answer.aread()
+                        raise self._no(answer)
+                    async for part in answer.aiter_raw():
+                        yield part
+            except httpx.HTTPError as error:
+                raise self._silent(error) from error
 
     def _silent(self, error: httpx.HTTPError) -> Away:
         return Away(f"The platform at {self.url} does not answer: {error or type(error).__name__}.")

@@ -31,7 +31,7 @@ Report
      "clock": the host's seconds since the epoch, "address": "10.0.0.7", "offers": [KIND, …], "trouble": "",
      "cards": [{"index": 0, "uuid": "…", "gpu_type": "P40", "memory_mib": 22919,
                 "state": "ok" | "broken" | "external", "reason": "", "fault": ""}],
-     "minutes": [Minute, …],
+     "minutes": [Minute, …], "calls": Calls,
      "instances": [{"id": UUID, "phase": "starting" | "ready" | "running" | "ending" | "gone",
                     "exit_code": null | int, "exit_signal": null | int, "by_itself": null | bool,
                     "detail": "", "cause": "", "commit": "", "log_bytes": int}],
@@ -77,6 +77,15 @@ Minute
     What was measured on a card in a minute that is over; null is what nobody can know. Told as long after its end as
     the host lags (pace.py), and repeated until a report with it was answered. ECC errors count from when the driver was
     loaded or the card reset. Simulated cards have none.
+
+Calls
+    {"over_s": seconds, "made": int, "failed": int, "times": int, "longest_s": seconds, "fault": TEXT}
+
+    How the agent's calls went lately, by its clock that never jumps: in the last `over_s` (600 at most, less since its
+    start) so many were made, so many of them got no answer, or a 5xx, 429 or none that can be read. Those failed at so
+    many times, a time being a row of them up to one that was answered, or that the platform held for a while; for
+    `longest_s` at most nothing was answered that was due. `fault` is what was wrong with the last one, "" where none
+    failed. It decides nothing but a warning. May be absent.
 
 Spec
     {"label": TEXT for people, "command": TEXT for /bin/sh -c, or null: an idle member that only keeps its
@@ -138,8 +147,8 @@ Protocol 1 grew by `ready`, `go`, `wait_for_go`, `cause`, `trouble`, `container`
 `limits`.
 Each side takes the other without them: an agent that does not know them starts its member at once (code and data
 need a new one), and a platform that does not know them never asks to wait. Protocol 2 has `name`, `machine`,
-`seat`, `notice`, `fault`, `minutes` and `cleared` besides. The platform serves agents of its own protocol and of the
-one before.
+`seat`, `notice`, `fault`, `minutes` and `cleared` besides, and grew by `calls`. The platform serves agents of its own
+protocol and of the one before.
 """
 
 PROTOCOL = 2

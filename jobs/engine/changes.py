@@ -26,8 +26,9 @@ WATCHED: Mapping[type[models.Model], frozenset[str]] = {
     Claim: frozenset(),
     GpuType: frozenset(),
     Host: frozenset({
-        "address", "agent_boot", "agent_protocol", "agent_seq", "agent_version", "cleared_faults", "clock_offset_s",
-        "last_seen_at", "machine", "seat", "state_args", "state_changed_at", "state_reason", "token_hash", "trouble",
+        "address", "agent_boot", "agent_protocol", "agent_seq", "agent_version", "calls", "cleared_faults",
+        "clock_offset_s", "last_seen_at", "machine", "seat", "state_args", "state_changed_at", "state_reason",
+        "token_hash", "trouble",
     }),
     Policy: frozenset(),
     Quota: frozenset(),

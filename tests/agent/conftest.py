@@ -14,6 +14,8 @@ import pytest
 
 from cluster.agent import processes, records
 from cluster.agent.cgroups import Group
+from tests.agent import engines
+from tests.agent.engines import Service
 from tests.agent.platform import JOIN, Platform
 from tests.patience import WITHIN_S
 
@@ -160,4 +162,19 @@ def host(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Machine]:
     """Return a host whose agent runs, the same for all tests of a file."""
     with stand_in(tmp_path_factory.mktemp("host")) as machine:
         machine.start(TAIJI_SECRET_KEY="the-agent-s-own", DATABASE_URL="postgres://x")
+        yield machine
+
+
+@pytest.fixture(scope="module")
+def podman() -> Iterator[Service]:
+    """Return a Podman, the same for all tests of a file."""
+    with engines.service() as service:
+        yield service
+
+
+@pytest.fixture(scope="module")
+def podman_host(podman: Service, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Machine]:
+    """Return a host whose agent runs containers, the same for all tests of a file."""
+    with stand_in(tmp_path_factory.mktemp("host")) as machine:
+        machine.start("--engine", podman.choice)
         yield machine

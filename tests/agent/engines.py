@@ -28,7 +28,7 @@ IMAGE = "localhost/taiji-test:1"
 USER, PASSWORD = "ops", "pull-s3cr3t"
 APPLETS = (
     *("sh", "cat", "dd", "df", "echo", "env", "grep", "id", "kill"),
-    *("ls", "printf", "pwd", "sleep", "tail", "test", "touch", "true"),
+    *("ls", "mv", "printf", "pwd", "sleep", "tail", "test", "touch", "true"),
 )
 CONF = """
 [engine]

@@ -8,20 +8,13 @@ from pathlib import Path
 import pytest
 
 from cluster.agent import mounts
-from tests.agent import engines
 from tests.agent.conftest import Machine, marked, new_id, stand_in
+from tests.agent.contained import LONG_S, contained, gone, keeper_of
 from tests.agent.engines import Service
 from tests.agent.test_ceph import KERNEL, SECRET, ceph, only_root, program
-from tests.agent.test_containers import LONG_S, contained, gone, keeper_of
 from tests.agent.test_own_folder import as_nobody
 
 pytestmark = only_root
-
-
-@pytest.fixture(scope="module")
-def podman() -> Iterator[Service]:
-    with engines.service() as service:
-        yield service
 
 
 @pytest.fixture(scope="module")

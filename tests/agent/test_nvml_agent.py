@@ -1,4 +1,4 @@
-"""A real agent on a host whose driver a test has in its hand: cards that break, hang, are divided or used by others."""
+"""A real agent on a host whose driver a test has in its hand: cards that break, hang, are divided."""
 
 import json
 import os
@@ -6,95 +6,29 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from cluster.agent import processes
-from cluster.agent.pace import LAG_AT_MOST_S
-from tests.agent import engines
 from tests.agent.conftest import Machine, marked, new_id, spec
 from tests.agent.nvml import Nvml
+from tests.agent.nvml_machine import (
+    EVERY,
+    LOOP,
+    cards,
+    machine,
+    measured,
+    nvml,
+    somebody,
+    start,
+    states,
+    until,
+)
 from tests.agent.platform import Platform
 from tests.patience import WITHIN_S
 
-EVERY = ("--cards-every", "0.1")
-LOOP = "while :; do sleep 0.05; done"
-
-
-@pytest.fixture
-def nvml(tmp_path: Path) -> Nvml:
-    """Return the driver of a host with eight V100."""
-    nvml = Nvml(tmp_path / "nvml")
-    nvml.gpus(*["Tesla V100-SXM2-32GB"] * 8)
-    return nvml
-
-
-@pytest.fixture
-def machine(machine: Machine) -> Machine:
-    """Return a host that asks NVML."""
-    machine.simulate = ""
-    return machine
-
-
-def start(machine: Machine, nvml: Nvml, *more: str, **environment: str) -> Platform:
-    """Start the agent, again; return its platform once that has a report of it."""
-    before = len(machine.platform.reports)
-    machine.start(*EVERY, *more, **nvml.environment, **environment)
-    machine.platform.until(lambda: len(machine.platform.reports) > before)
-    return machine.platform
-
-
-def cards(platform: Platform) -> dict[int, dict[str, Any]]:
-    """Return the cards of the last report by index."""
-    return {card["index"]: card for card in platform.reports[-1]["cards"]}
-
-
-def states(platform: Platform) -> dict[int, str]:
-    """Return their states."""
-    return {index: card["state"] for index, card in cards(platform).items()}
-
-
-def until(platform: Platform, wanted: dict[int, str], within_s: float = WITHIN_S) -> None:
-    """Wait until cards have these states and all others are well."""
-    platform.until(
-        lambda: (
-            platform.reports
-            and (now := states(platform))
-            and {index: state for index, state in now.items() if state != "ok"} == wanted
-        ),
-        within_s,
-    )
-
-
-def measured(platform: Platform, minute: int) -> list[dict[str, Any]]:
-    """Have the platform's clock pass `minute`, and the time that hosts keep it for; return what is told of it."""
-    platform.clock = lambda: (minute + 1) * 60.0 + LAG_AT_MOST_S
-
-    def told() -> list[dict[str, Any]]:
-        platform.change()  # a report that was on its way is answered, and another one comes
-        time.sleep(0.1)
-        return [row for report in platform.reports for row in report["minutes"] if row["minute"] == minute]
-
-    found: list[dict[str, Any]] = platform.until(told)
-    return found
-
-
-@contextmanager
-def somebody(command: str = LOOP) -> Iterator[int]:
-    """Have a process that is no task's; give its pid."""
-    process = subprocess.Popen(["/bin/sh", "-c", command])
-    try:
-        yield process.pid
-    finally:
-        process.kill()
-        process.wait()
-
-
-# Faults
+__all__ = ["machine", "nvml"]  # the fixtures
 
 
 def test_cards_that_fail_go_and_the_task_on_others_stays(machine: Machine, nvml: Nvml) -> None:
@@ -148,9 +82,6 @@ def test_a_card_that_fails_with_a_task_is_reported_with_its_end(machine: Machine
     assert {card["index"]: card["reason"] for card in first["cards"] if card["state"] != "ok"} == {
         4: "Xid 79"
     }
-
-
-# A driver that is away
 
 
 def test_a_driver_that_hangs_holds_neither_reports_nor_tasks_nor_the_agent_s_end_up(
@@ -213,9 +144,6 @@ def test_a_host_whose_driver_is_being_upgraded_says_so_of_every_card(machine: Ma
     assert cards(platform)[0]["reason"].startswith("The NVIDIA driver was changed")
     nvml.set(init=None)
     until(platform, {})
-
-
-# Slices and shares
 
 
 def test_a_task_on_a_slice_sees_that_slice_and_a_card_that_is_divided_anew_leaves_no_ghost(
@@ -282,93 +210,6 @@ def test_shares_that_cannot_be_are_refused_with_a_sentence(machine: Machine, nvm
     refused = subprocess.run(command, capture_output=True, text=True, env={**os.environ, **nvml.environment})
     assert refused.returncode == 1
     assert refused.stderr.strip().endswith(f"{given!r} is not TYPE:N with N from 2 to 48, such as A10:4.")
-
-
-# Who is on the cards
-
-
-def test_a_card_that_a_person_uses_is_external_until_that_ends(machine: Machine, nvml: Nvml) -> None:
-    platform = start(machine, nvml)
-    until(platform, {})
-    with somebody() as pid:
-        nvml.set("3", pids=pid)
-        until(platform, {3: "external"})
-        reason = cards(platform)[3]["reason"]
-        assert reason.startswith(f"used from outside: sh (pid {pid}) of ")
-    until(platform, {})  # the driver may still name it: it is no more
-
-
-def test_what_tasks_start_is_never_taken_for_a_person_s(machine: Machine, nvml: Nvml, tmp_path: Path) -> None:
-    platform = start(machine, nvml)
-    task = new_id()
-    # The command itself, a child without environment, and one in a session of its own whose parent has ended.
-    pids = tmp_path / "pids"
-    command = f"echo $$ >> {pids}; env -i sh -c 'echo $$ >> {pids}; {LOOP}' & "
-    command += f"(env -i setsid sh -c 'echo $$ >> {pids}; {LOOP}' &) ; {LOOP}"
-    platform.want(task, spec(command, cards=[0]))
-    platform.until(lambda: pids.exists() and len(pids.read_text().split()) == 3)
-    nvml.set("0", pids=",".join(pids.read_text().split()))
-    nvml.set("1", pids=pids.read_text().split()[2])  # a card that is not even the task's
-    with somebody() as pid:
-        nvml.set("2", pids=pid)
-        until(platform, {2: "external"})  # so all cards were looked at
-        machine.end(signal.SIGKILL)
-        seen = len(platform.reports)
-        platform = start(machine, nvml)  # found again, before anybody is taken for a stranger
-        until(platform, {2: "external"})
-        assert {state for report in platform.reports[seen:] for state in _of(report, 0, 1)} == {"ok"}
-    platform.stop(task)
-    platform.phase(task, "gone")
-
-
-def _of(report: dict[str, Any], *indexes: int) -> list[str]:
-    return [card["state"] for card in report["cards"] if card["index"] in indexes]
-
-
-def test_the_servers_of_mps_compute_for_others_and_are_no_strangers(
-    machine: Machine, nvml: Nvml, tmp_path: Path
-) -> None:
-    server = tmp_path / "nvidia-cuda-mps-server"
-    server.write_bytes(Path("/bin/sleep").resolve().read_bytes())
-    server.chmod(0o755)
-    platform = start(machine, nvml)
-    process = subprocess.Popen([server, "60"])
-    try:
-        with somebody() as pid:
-            nvml.set("0", pids=process.pid)
-            nvml.set("1", pids=pid)
-            until(platform, {1: "external"})
-    finally:
-        process.kill()
-        process.wait()
-
-
-def test_what_runs_in_a_container_of_ours_is_ours(machine: Machine, nvml: Nvml) -> None:
-    with engines.service() as podman:
-        platform = start(machine, nvml, "--engine", podman.choice)
-        task = new_id()
-        container = {"image": engines.IMAGE}
-        inside = f"(env -i sh -c '{LOOP}' &); echo here; {LOOP}"
-        platform.want(task, spec(inside, cards=[], container=container))
-        platform.log_has(task, b"here")
-        everything = _everything_of(task)
-        assert len(everything) > 1
-        nvml.set("0", pids=",".join(map(str, everything)))
-        with somebody() as pid:
-            nvml.set("1", pids=pid)
-            until(platform, {1: "external"})
-        platform.stop(task)
-        platform.phase(task, "gone")
-
-
-def _everything_of(instance: str) -> list[int]:
-    """Return the processes of an instance by its mark, with what descends from those."""
-    everything = processes.table()
-    roots = [process.pid for process in processes.marked(instance, everything)]
-    return sorted({*roots, *(process.pid for process in processes.below(roots, everything))})
-
-
-# What is measured
 
 
 def test_what_is_measured_in_a_minute_is_reported_once_the_platform_s_clock_is_past_it(

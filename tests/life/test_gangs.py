@@ -13,6 +13,7 @@ from cluster.models import CardLease, Host, Instance
 from jobs import endings
 from jobs.models import Task
 from tests.agent.conftest import ROOT, marked
+from tests.agent.engines import Service
 from tests.life.house import House
 
 ALL = {"host_num": 2, "exec_start_in_all_mpi_pods": True}
@@ -22,6 +23,11 @@ STAY = "echo up; while :; do sleep 0.05; done"
 @pytest.fixture
 def two(house: House) -> House:
     """Return a house with two hosts, each with an address of its own."""
+    return with_two(house)
+
+
+def with_two(house: House) -> House:
+    """Add two hosts, each with an address of its own."""
     house.host("h2", address="127.0.0.2")
     house.host("h3", address="127.0.0.3")
     return house
@@ -75,7 +81,8 @@ def test_where_only_the_first_member_runs_the_others_keep_their_place_until_it_e
     assert free_of_leases()
 
 
-def test_a_gang_whose_member_cannot_start_is_stopped_whole_and_the_host_is_named(house: House) -> None:
+def test_a_gang_whose_member_cannot_start_is_stopped_whole_and_the_host_is_named(either: House) -> None:
+    house = either
     house.host("h2", address="127.0.0.2")
     house.host("h3", address="127.0.0.3", storage=(broken := house.broken_storage()))
     task = house.submit("echo never", retry_limit=1, **ALL)
@@ -91,10 +98,12 @@ def test_a_gang_whose_member_cannot_start_is_stopped_whole_and_the_host_is_named
     assert task.avoid_hosts == [Host.objects.get(name="h3").pk]
 
 
-def test_a_gang_that_is_not_whole_by_its_deadline_is_stopped_whole_and_frees_its_cards(two: House) -> None:
-    two.policy(start_deadline_s=1.0)
+def test_a_gang_that_is_not_whole_by_its_deadline_is_stopped_whole_and_frees_its_cards(either: House) -> None:
+    two = with_two(either)
     two.hosts[1].pause()
     task = two.submit("echo never", **ALL)
+    two.until(Instance.objects.filter(phase="ready").exists)  # h2 did its part
+    two.policy(start_deadline_s=1.0)
     two.reach(task, "stopping")
     assert task.attempts.get().outcome_args["hosts"] == "h3"
     two.until(lambda: sorted(one.phase for one in members(task)) == ["gone", "pending"])
@@ -106,7 +115,8 @@ def test_a_gang_that_is_not_whole_by_its_deadline_is_stopped_whole_and_frees_its
     assert [two.log(task, rank) for rank in (0, 1)] == ["", ""]
 
 
-def test_a_member_that_fails_ends_the_others_once_and_is_named(two: House) -> None:
+def test_a_member_that_fails_ends_the_others_once_and_is_named(either: House) -> None:
+    two = with_two(either)
     command = f'if [ $RANK = 1 ]; then while ! test -e "$TAIJI_TASK_DIR/fail"; do sleep 0.02; done; exit 7; fi; {STAY}'
     task = two.submit(command, exit_cmd="echo leaving", **ALL)
     two.reach(task, "running")
@@ -121,7 +131,8 @@ def test_a_member_that_fails_ends_the_others_once_and_is_named(two: House) -> No
     assert free_of_leases()
 
 
-def test_an_evicted_gang_is_no_failure_whatever_its_members_say(house: House) -> None:
+def test_an_evicted_gang_is_no_failure_whatever_its_members_say(either: House) -> None:
+    house = either
     for number in range(2, 6):
         house.host(f"h{number}", 1, address=f"127.0.0.{number}")
     command = f"trap 'exit $((134 + 3 * (RANK % 2)))' TERM; {STAY}"
@@ -141,6 +152,24 @@ def test_an_evicted_gang_is_no_failure_whatever_its_members_say(house: House) ->
     assert task.events.filter(new_state="evicting").count() == 1
     assert {one.exit_code for one in members(task)} == {134, 137}
     assert [marked(str(one.pk)) for one in members(task)] == [[]] * 4
+
+
+@pytest.mark.postgresql_alone
+def test_a_gang_whose_image_nobody_has_never_runs_and_gives_its_cards_back(
+    two: House, podman: Service
+) -> None:
+    image = f"{podman.registry.address}/nobody/has:1"
+    two.contain(podman)
+    boxed = [two.host(f"h{number}", address=f"127.0.0.{number}") for number in (4, 5)]
+    task = two.submit("echo never", **ALL, image_full_name=image)
+    two.reach(task, "failed")
+    assert "running" not in task.events.values_list("new_state", flat=True)
+    assert task.attempts.count() == 1
+    assert f"The image {image} cannot be had: " in said_of(task)
+    assert {one.host.name for one in members(task)} == {
+        host.name for host in boxed
+    }  # h2 and h3 have no engine
+    assert free_of_leases()
 
 
 def test_members_of_a_lost_attempt_are_ended_and_harm_the_next_one_not(house: House) -> None:

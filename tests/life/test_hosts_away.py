@@ -12,10 +12,10 @@ from pathlib import Path
 import pytest
 from django.utils import timezone
 
-from cluster import host_events, inventory
+from cluster import host_calls, host_events, inventory
 from cluster.models import CardLease, Host, HostEvent
 from jobs import services
-from jobs.models import Task
+from jobs.models import Task, TaskEvent
 from quotas.models import UsageRow
 from tests.agent.conftest import marked
 from tests.chaos.clock import Clock, build
@@ -136,20 +136,84 @@ def test_a_task_that_ended_well_while_nobody_could_hear_it_has_succeeded_and_is_
     assert outcomes(task) == ["succeeded"]
 
 
-def test_short_silences_restart_nothing_however_many_they_are(house: House, h1: RealHost, line: Line) -> None:
+@pytest.mark.parametrize("first", ["the line", "the scheduler"])
+def test_a_task_that_ended_well_while_the_scheduler_too_was_away_has_succeeded_and_is_not_run_again(
+    house: House, h1: RealHost, line: Line, first: str
+) -> None:
+    """B37: whichever of them comes back first."""
+    task = house.submit(STAY, **ELASTIC)
+    house.reach(task, "running")
+    with house.planning:
+        line.be("refuse")
+        enough(house, task)
+        house.until(lambda: not marked(str(house.member(task).pk)))
+        h1.end(signal.SIGKILL)
+        h1.start()
+        Host.objects.update(last_seen_at=timezone.now() - timedelta(seconds=100))
+        if first == "the line":
+            line.be("pass")
+            house.until(lambda: house.member(task).exit_code == 0)
+        house.reach(task, "running")
+    if first == "the scheduler":
+        be_lost(house, h1)
+        house.reach(task, "running")
+        line.be("pass")
+    house.reach(task, "succeeded")
+    house.until(lambda: free() == 1)
+    time.sleep(0.5)  # for passes that might pull it up
+    house.reach(task, "succeeded")
+    assert outcomes(task) == ["succeeded"]
+    assert TaskEvent.objects.filter(task=task, new_state="queued").count() == 1
+
+
+# The agent with seconds in place of minutes: what it counts is forgotten after 6 s, a call waits for 0.4 s.
+HASTY = """
+from cluster.agent import __main__, agent, calls, pace
+calls.WINDOW_S, calls.SLOT_S, agent.HELD_S = 6.0, 0.1, 0.1
+pace.wait_s = lambda *, first: 0.4
+__main__.main()
+"""
+
+
+def told(*codes: str) -> list[str]:
+    """Return which of these things happened to h1, in their order."""
+    happened = HostEvent.objects.filter(host__name="h1", code__in=codes).order_by("id")
+    return list(happened.values_list("code", flat=True))
+
+
+def warned() -> list[str]:
+    """Return what operators are told to look at on h1."""
+    facts = host_events.Facts.of(Host.objects.get(name="h1"))
+    return host_events.warnings(facts, timezone.now())
+
+
+def test_short_silences_restart_nothing_however_many_they_are_and_operators_are_warned_meanwhile(
+    house: House, h1: RealHost, line: Line, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """B38: only a silence without any success in between counts."""
+    monkeypatch.setattr(host_calls, "WELL_S", 5)
+    h1.end()
+    h1.program = ["-c", HASTY]
+    h1.start()
     house.policy(lost_after_s=25, restart_lost_s=1)
     task = house.submit(STAY, **ELASTIC)
     house.reach(task, "running")
+    assert warned() == []
     began = time.monotonic()
-    while time.monotonic() - began < 32:  # each cuts the call that waits, so the agent tries every 5 s
+    while time.monotonic() - began < 32:
         line.be("refuse")
         time.sleep(0.15)
         line.be("pass")
         time.sleep(1.05)
     house.reach(task, "running")
     assert (outcomes(task), Host.objects.get().lost_since) == ([""], None)
-    assert not HostEvent.objects.filter(code="lost").exists()
+    assert told("lost", "calls_fail", "calls_well") == ["calls_fail"]
+    [warning] = warned()
+    assert warning.startswith("Its calls to the platform fail again and again: ")
+    assert f"The last: The platform at http://127.0.0.1:{line.port} does not answer: " in warning
+    house.until(lambda: told("calls_well"))
+    assert (warned(), told("lost", "calls_fail", "calls_well")) == ([], ["calls_fail", "calls_well"])
+    house.reach(task, "running")
 
 
 def test_stopping_the_agent_ends_no_task_and_completes_none(house: House, h1: RealHost) -> None:

@@ -43,8 +43,9 @@ def ask(house: House, host: RealHost, verb: str, reason: str = "fan is loud") ->
 def test_a_host_that_starts_nothing_is_quarantined_and_the_tasks_run_elsewhere(house: House) -> None:
     """B47."""
     bad = house.host("h1", 2, storage=house.broken_storage())
-    good = house.host("h2", 2)
-    tasks = [house.submit("echo well", retry_limit=1) for _ in range(12)]
+    good = house.host("h2", 8)
+    with house.planning:
+        tasks = [house.submit("echo well", retry_limit=1) for _ in range(50)]
     for task in tasks:
         house.reach(task, "succeeded", within_s=60)
     assert bad.row is not None
@@ -56,6 +57,8 @@ def test_a_host_that_starts_nothing_is_quarantined_and_the_tasks_run_elsewhere(h
     assert sum(str(task.pk) in reason for task in failed) >= 3  # those that had failed when it was judged
     assert {house.member(task).host.name for task in tasks} == {good.name}
     assert all(house.member(task, number=1).host.name == bad.name for task in failed)
+    event = HostEvent.objects.get(code="quarantine")
+    assert (event.host, host_events.sentence(event.code, event.args)) == (bad.row, reason)
 
 
 def test_a_host_whose_storage_is_away_says_so_and_is_given_no_task(house: House) -> None:
