@@ -28,8 +28,9 @@ class Fresh(Generic[T]):
             return self._made[1]
 
     def forget(self) -> None:
-        """Let it be made anew by whoever asks next."""
-        self._made = None
+        """Let it be made anew by whoever asks next; what is being made just now, of what was there before, is none."""
+        with self._lock:
+            self._made = None
 
 
 def forget_all() -> None:

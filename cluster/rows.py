@@ -1,4 +1,4 @@
-"""Insert or change many rows in one statement.
+"""Insert, change or keep many rows in one statement.
 
 Django's `bulk_create` and `bulk_update` write a literal per field and row (a CASE per field in the second).
 On PostgreSQL the rows go over as one JSON text, which the driver quotes once and the database takes apart:
@@ -27,6 +27,23 @@ def among(keys: Iterable[int]) -> RawSQL:
     return RawSQL("SELECT value FROM json_each(%s)", [json.dumps(list(keys))])
 
 
+def keep(model: type[models.Model], keys: Iterable[int]) -> set[int]:
+    """Keep rows from being removed until the caller's transaction ends, as a key to them would; return those there are.
+
+    Of a list of ids, which is no key: it costs one query, and whoever does the same meanwhile does not wait.
+    """
+    table, asked = _quoted(model._meta.db_table), sorted(set(keys))
+    with connection.cursor() as cursor:
+        if connection.vendor == "postgresql":
+            sql = f"SELECT id FROM {table} WHERE id = ANY(%s) ORDER BY id FOR KEY SHARE"
+            cursor.execute(sql, [asked])
+        else:  # on SQLite nobody else writes until the transaction ends
+            cursor.execute(
+                f"SELECT id FROM {table} WHERE id IN (SELECT value FROM json_each(%s))", [json.dumps(asked)]
+            )
+        return {key for (key,) in cursor.fetchall()}
+
+
 def insert(model: type[models.Model], rows: Sequence[Sequence[Any]], *names: str, **constants: Any) -> None:
     """Insert a row of the fields `names` for each of `rows`, all with the same `constants`.
 
@@ -43,10 +60,12 @@ def insert_keyed(
     return dict(_insert(model, rows, names, constants, tail=f" RETURNING {_quoted(field.column)}, id"))
 
 
-def insert_in_order(model: type[models.Model], rows: Sequence[Sequence[Any]], *names: str) -> list[int]:
+def insert_in_order(
+    model: type[models.Model], rows: Sequence[Sequence[Any]], *names: str, **constants: Any
+) -> list[int]:
     """Insert as `insert` does; return the primary keys that the database gave, in the order of the rows."""
     # Both databases count them up in the order that the SELECT has, so the order of the keys is that of the rows.
-    found = _insert(model, rows, names, {}, order=True, tail=" RETURNING id")
+    found = _insert(model, rows, names, constants, order=True, tail=" RETURNING id")
     return sorted(key for (key,) in found)
 
 

@@ -71,7 +71,7 @@ def read(
     """
     known = lookups or Lookups(user, flags_of([given]))
     if origin is not None and (job := elsewhere.named(origin.config)):
-        raise Invalid([Fault("", "not_here", elsewhere.not_here(job))])
+        raise Invalid([Fault("", elsewhere.NOT_HERE, elsewhere.not_here(job))])
     normal = document.normalise(given)
     values, faults = dict(normal.values), list(normal.faults)
     faults += document.required(given) if isinstance(given, dict) else []
@@ -80,16 +80,10 @@ def read(
     business = _business(values, known, faults)
     region = _region(values, known, faults)
     gpu_types = _gpu_types(values, business, known, faults)
-    if (
-        could_ever
-        and business
-        and gpu_types
-        and "host_num" in values
-        and "host_gpu_num" in values
-        and (region or "region" not in values)
-    ):
+    is_sized = "host_num" in values and "host_gpu_num" in values and (region or "region" not in values)
+    if could_ever and business and gpu_types and is_sized:
         ask = _ask(values, region, needs or kind_of(values))
-        faults += capacity.faults(ask, gpu_types, business, fleet=known.fleet, quotas=known.quotas)
+        gpu_types = _possible(ask, gpu_types, values, business, known, faults)
     secrets = _secrets(normal.secrets, user, origin, faults)
     faults += document.leaks(values, secrets | ({"Token": normal.token} if normal.token else {}))
     code = sources.code(values, secrets, business, faults, known.sources) if business else None
@@ -100,6 +94,12 @@ def read(
         values = values | {"GPUName": ",".join(gpu_type.name for gpu_type in gpu_types)}
     found = _config(values, secrets, business=business, user=user, region=region, gpu_types=tuple(gpu_types))
     return replace(found, code=code, dataset=dataset, needs=needs or found.needs)
+
+
+def default_name(business: Business) -> str:
+    """Return the name of a task whose document gives none."""
+    # To the microsecond, so that two that come in one second are told apart.
+    return f"{business.flag}-{timezone.localtime():%Y%m%d-%H%M%S-%f}"
 
 
 def same_request(earlier: Task, wanted: Config) -> bool:
@@ -120,8 +120,7 @@ def _config(
     return Config(
         business=business,
         user=user,
-        # To the microsecond, so that two that come in one second are told apart.
-        task_flag=values.get("task_flag") or f"{business.flag}-{timezone.localtime():%Y%m%d-%H%M%S-%f}",
+        task_flag=values.get("task_flag") or default_name(business),
         wanted_class=CLASSES[values["is_elasticity"]],
         host_num=values["host_num"],
         host_gpu_num=values["host_gpu_num"],
@@ -193,6 +192,23 @@ def _gpu_types(
         faults.append(Fault("GPUName", "unknown", message % {"names": _list(strange), "known": listed}))
         return []
     return list({found.pk: found for _name, found in wanted if found}.values())
+
+
+def _possible(
+    ask: capacity.Ask,
+    gpu_types: list[GpuType],
+    values: Mapping[str, Any],
+    business: Business,
+    lookups: Lookups,
+    faults: list[Fault],
+) -> list[GpuType]:
+    """Return the types, as they are now where it is a fault that `ask` can never be met with those of a moment ago."""
+    never = capacity.faults(ask, gpu_types, business, fleet=lookups.fleet, quotas=lookups.quotas)
+    if never and lookups.look_at_types_anew():
+        gpu_types = _gpu_types(values, business, lookups, faults)
+        never = capacity.faults(ask, gpu_types, business, fleet=lookups.fleet, quotas=lookups.quotas)
+    faults += never if gpu_types else []
+    return gpu_types
 
 
 def _default_types(business: Business, lookups: Lookups, faults: list[Fault]) -> list[GpuType]:

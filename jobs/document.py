@@ -68,7 +68,7 @@ def normalise(document: object) -> Normal:
         if FIELDS[name].refused
     ]
     token = found.pop("Token", "")
-    secrets = _take_secrets(found)
+    secrets = take_secrets(found)
     defaults = {
         name: each.default for name, each in FIELDS.items() if each.default is not None and name not in given
     }
@@ -80,7 +80,9 @@ def normalise(document: object) -> Normal:
 def _strange(name: object, document: Mapping[Any, Any]) -> Fault:
     """Return the fault of a field that no document has; what a task of somebody's MPIJob shows is told apart."""
     job = elsewhere.named(document) if name == elsewhere.MPIJOB else ""
-    return Fault(elsewhere.MPIJOB, "not_here", elsewhere.not_here(job)) if job else unknown(name, FIELDS)
+    return (
+        Fault(elsewhere.MPIJOB, elsewhere.NOT_HERE, elsewhere.not_here(job)) if job else unknown(name, FIELDS)
+    )
 
 
 def required(document: object) -> list[Fault]:
@@ -125,7 +127,7 @@ def leaks(values: Mapping[str, Any], secrets: Mapping[str, str]) -> list[Fault]:
     long = {path: value for path, value in secrets.items() if len(value) >= SHORTEST_LEAK}
     if not long:
         return []
-    plain = dict(_texts({name: values[name] for name in OWN_WORDS if name in values}))
+    plain = dict(texts({name: values[name] for name in OWN_WORDS if name in values}))
     return [
         Fault(path, "secret_shown", _leak(secret))
         for path, written in plain.items()
@@ -145,19 +147,19 @@ def _leak(secret: str) -> str:
     return message % words
 
 
-def _texts(value: Any, path: str = "") -> Iterator[tuple[str, str]]:
+def texts(value: Any, path: str = "") -> Iterator[tuple[str, str]]:
     """Return every text in a value, with the path to it."""
     if isinstance(value, str):
         yield path, value
     elif isinstance(value, dict):
         for name, inner in value.items():
-            yield from _texts(inner, f"{path}.{name}" if path else name)
+            yield from texts(inner, f"{path}.{name}" if path else name)
     elif isinstance(value, list | tuple):
         for place, inner in enumerate(value):
-            yield from _texts(inner, f"{path}.{place}")
+            yield from texts(inner, f"{path}.{place}")
 
 
-def _take_secrets(found: dict[str, Any]) -> dict[str, str | None]:
+def take_secrets(found: dict[str, Any]) -> dict[str, str | None]:
     """Leave only a mark where a secret stood, and return the secrets by path."""
     secrets: dict[str, str | None] = {}
     for name, value in found.items():

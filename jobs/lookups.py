@@ -7,6 +7,7 @@ from typing import Any
 
 from django.contrib.auth.models import User
 
+from cluster import rows
 from cluster.fresh import Fresh
 from cluster.models import GpuType, Region
 from jobs.capacity import Fleet, Quotas
@@ -21,6 +22,18 @@ MOST_NAMED = 20  # known names listed in a fault
 _types = Fresh(GpuType.objects.by_name, 2.0)
 
 
+class TypesChanged(Exception):
+    """Among the types that a document was read to ask for is one that is no more: it is to be read anew."""
+
+
+def keep_types(asked: Iterable[int]) -> None:
+    """See to it that GPU types stay until the caller's transaction ends: no key does. Raises TypesChanged."""
+    keys = set(asked)
+    if rows.keep(GpuType, keys) != keys:
+        _types.forget()
+        raise TypesChanged
+
+
 class Lookups:
     """The names that a user's documents may use; each kind is one query, made when it is first asked for."""
 
@@ -29,7 +42,7 @@ class Lookups:
         self._user = user
         self._flags = flags
         self.fleet = Fleet()
-        self._types = _types.get()
+        self._types, self._are_types_now = _types.get(), False
         self.sources: dict[tuple[Any, ...], Any] = {}  # what documents named of code and data, by how
 
     @cached_property
@@ -53,9 +66,17 @@ class Lookups:
     def gpu_types(self, names: Iterable[str]) -> dict[str, GpuType]:
         """Return all GPU types by each of their names, case-folded: as they were a moment ago, or with all of these."""
         if not self._types.keys() >= set(names):
-            _types.forget()
-            self._types = _types.get()
+            self.look_at_types_anew()
         return self._types
+
+    def look_at_types_anew(self) -> bool:
+        """Look at the types as they are now, once; say whether their names meant others a moment ago."""
+        if self._are_types_now:
+            return False
+        before = {name: gpu_type.pk for name, gpu_type in self._types.items()}
+        _types.forget()
+        self._types, self._are_types_now = _types.get(), True
+        return before != {name: gpu_type.pk for name, gpu_type in self._types.items()}
 
     def default_types(self, business: Business) -> list[GpuType]:
         """Return the types of a business whose document names none."""
@@ -63,9 +84,9 @@ class Lookups:
 
     @cached_property
     def _default_types(self) -> dict[int, list[GpuType]]:
-        rows = DefaultGpuType.objects.filter(business__in=[one.pk for one in self.businesses.values()])
+        defaults = DefaultGpuType.objects.filter(business__in=[one.pk for one in self.businesses.values()])
         found: dict[int, list[GpuType]] = defaultdict(list)
-        for row in rows.select_related("gpu_type"):
+        for row in defaults.select_related("gpu_type"):
             found[row.business_id].append(row.gpu_type)
         return found
 

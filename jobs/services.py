@@ -1,21 +1,24 @@
 """What people do with tasks: submit, stop, hold, release, free, retry."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
-from typing import Any
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import Any, TypeVar
 
 from django.contrib.auth.models import User
-from django.db import IntegrityError, connection, transaction
+from django.db import IntegrityError, transaction
 from django.utils.translation import gettext as _
 
 from cluster import clock, hints, rows, vault
 from jobs import config, elsewhere, lifecycle, sources
+from jobs.alike import Alike, Read, Reader
 from jobs.lifecycle import End
-from jobs.lookups import Lookups, flags_of
+from jobs.lookups import TypesChanged, keep_types
 from jobs.materials import Code, Dataset
 from jobs.models import STATE_WORDS, Attempt, Claim, Task
 from jobs.states import ACTIVE, TERMINAL, WAITING, State
 
+T = TypeVar("T")
 TRIES = 5  # a state that moved under us is read again this often
 
 
@@ -41,21 +44,42 @@ def submit(
     The same user and `idempotency_key` return the same task; Conflict where its document differed.
     `mpijob`: what it runs is there already, in a cluster, under this namespace, name and uid.
     """
+    return _with_types(lambda: _submit(user, document, origin, idempotency_key, mpijob))
+
+
+def _submit(
+    user: User,
+    document: Mapping[str, Any],
+    origin: Task | None,
+    key: str | None,
+    mpijob: Mapping[str, str] | None,
+) -> Task:
     wanted = config.read(document, user=user, origin=origin, needs=elsewhere.MPIJOB if mpijob else "")
     if mpijob:
         # No field of a document, so nobody can say of his own that it is one.
         wanted = replace(wanted, document={**wanted.document, elsewhere.MPIJOB: dict(mpijob)})
-    if idempotency_key and (earlier := _earlier(user, idempotency_key, wanted)):
+    if key and (earlier := _earlier(user, key, wanted)):
         return earlier
     try:
         with transaction.atomic():
-            return _create(wanted, origin, idempotency_key)
+            return _create(wanted, origin, key)
     except IntegrityError:
         # Only the key can collide: the same request came twice at the same instant.
-        earlier = _earlier(user, idempotency_key, wanted) if idempotency_key else None
+        earlier = _earlier(user, key, wanted) if key else None
         if earlier is None:
             raise
         return earlier
+
+
+def _with_types(make: Callable[[], T]) -> T:
+    """Return what `make` makes of documents; it reads them anew where GPU types that they meant are gone meanwhile."""
+    for _try in range(TRIES):
+        try:
+            return make()
+        except TypesChanged:
+            continue
+    message = _("The GPU types are being changed at this moment; submit it again.")
+    raise config.Invalid([config.Fault("GPUName", "changing", message)])
 
 
 def _earlier(user: User, key: str, wanted: config.Config) -> Task | None:
@@ -65,82 +89,127 @@ def _earlier(user: User, key: str, wanted: config.Config) -> Task | None:
     return task
 
 
-def submit_many(user: User, documents: Sequence[object]) -> list[Task | config.Invalid]:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Made:
+    """A task that was just made; what is not said here is as of `like`, which is made, too."""
+
+    id: int
+    task_flag: str
+    like: Task
+
+
+def submit_many(user: User, documents: Sequence[object]) -> list[Made | config.Invalid]:
     """Make a task of each document; return it, or all faults of the document, in their order.
 
     One that is refused keeps none of the others from being made. A fixed number of queries, however many they are.
     """
-    lookups = Lookups(user, flags_of(documents))
-    read = [_read(document, user, lookups) for document in documents]
-    good = [each for each in read if isinstance(each, config.Config)]
+    return _with_types(lambda: _submit_many(user, documents))
+
+
+def _submit_many(user: User, documents: Sequence[object]) -> list[Made | config.Invalid]:
+    reader = Reader(user, documents)
+    read = [reader.read(document) for document in documents]
     with transaction.atomic():
-        tasks = _written([_task(each, None, None, lookups.sources) for each in good])
-        ids = [task.pk for task in tasks]
+        tasks = _write_alike([each for each in read if isinstance(each, Read)], reader.sources)
+        ids = [task.id for task in tasks]
         lifecycle.note(ids, code="submitted", new=State.QUEUED, actor=user, wake=True)
     made = iter(tasks)
-    return [next(made) if isinstance(each, config.Config) else each for each in read]
+    return [next(made) if isinstance(each, Read) else each for each in read]
 
 
-def _read(document: object, user: User, lookups: Lookups) -> config.Config | config.Invalid:
-    try:
-        return config.read(document, user=user, lookups=lookups)
-    except config.Invalid as invalid:
-        return invalid
+def _write_alike(wanted: Sequence[Read], known: sources.Found) -> list[Made]:
+    """Write the rows of tasks; of those that are alike, only what differs is worked out for each."""
+    now = clock.now()
+    likes: dict[Alike, tuple[Task, list[Any]]] = {}
+    sealed: dict[tuple[Any, ...], str] = {}  # the same secrets are encrypted once
+    lines = []
+    for one in wanted:
+        if one.alike not in likes:
+            like = _task(one.alike.config, now, known=known)
+            likes[one.alike] = like, _line(like)
+        secrets = tuple(one.secrets.items())
+        if secrets not in sealed:
+            sealed[secrets] = vault.seal(one.secrets)
+        line = likes[one.alike][1].copy()
+        line[: len(_OWN)] = one.task_flag, one.document, sealed[secrets]
+        lines.append(line)
+    made = []
+    for one, key in zip(wanted, _written(lines, now), strict=True):
+        like, _its_line = likes[one.alike]
+        like.pk = like.pk or key
+        made.append(Made(id=key, task_flag=one.task_flag, like=like))
+    return made
 
 
 def _create(wanted: config.Config, origin: Task | None, key: str | None) -> Task:
-    (task,) = _written([_task(wanted, origin, key, {})])
+    now = clock.now()
+    task = _task(wanted, now, origin, key)
+    (task.pk,) = _written([_line(task)], now)
     lifecycle.note([task.pk], code="submitted", new=State.QUEUED, actor=wanted.user, wake=True)
     return task
 
 
-def _task(wanted: config.Config, origin: Task | None, key: str | None, known: sources.Found) -> Task:
-    """Return the row of a task, not written yet; the rows of its code and data are, or are `known`."""
-    code = sources.keep(Code, wanted.code, wanted.business, wanted.user, known)
-    dataset = sources.keep(Dataset, wanted.dataset, wanted.business, wanted.user, known)
-    values: dict[str, Any] = {
-        "task_flag": wanted.task_flag,
-        "config": wanted.document,
-        "secrets": vault.seal(wanted.secrets),
-        "origin_id": origin.pk if origin else None,
-        "wanted_class": wanted.wanted_class,
-        "host_num": wanted.host_num,
-        "host_gpu_num": wanted.host_gpu_num,
-        "gpu_types": [gpu_type.pk for gpu_type in wanted.gpu_types],
-        "needs": wanted.needs,
-        "code_id": code.pk if code else None,
-        "dataset_id": dataset.pk if dataset else None,
-        "priority": wanted.priority,
-        "pull_up": wanted.pull_up,
-        "keep_alive": wanted.keep_alive,
-        "retry_limit": wanted.retry_limit,
-        "time_limit_s": wanted.time_limit_s,
-        "checkpoint_interval_s": wanted.checkpoint_interval_s,
-        "ready_at": wanted.not_before,
-        "idempotency_key": key or None,
-    }
-    # All values in their order: by name it would take three times as long, which a thousand tasks feel.
-    row: list[Any] = [values.pop(f.attname) if f.attname in values else f.get_default() for f in _FIELDS]
-    if values:  # Django's own way would refuse them, too
-        raise TypeError(f"a task has no {', '.join(values)}")
-    task = Task.from_db(connection.alias, [f.attname for f in _FIELDS], row)
-    task.business, task.user, task.region = wanted.business, wanted.user, wanted.region
-    return task
+# Columns: those in which tasks that are alike differ, those that a document may fill, and those of any new task.
+_OWN = ("task_flag", "config", "secrets")
+_FILLED = (
+    *("business", "user", "origin", "wanted_class", "host_num", "host_gpu_num", "gpu_types", "region"),
+    *("code", "dataset", "needs", "priority", "pull_up", "keep_alive", "retry_limit", "time_limit_s"),
+    *("checkpoint_interval_s", "ready_at", "idempotency_key"),
+)
+_NEW = ("state", "ended_at", "avoid_hosts", "reason_code", "reason_args")
+_FIELDS = {field.name: field for field in Task._meta.concrete_fields}
+_ATTRIBUTES = [_FIELDS[name].attname for name in (*_OWN, *_FILLED)]
+_TYPES = _ATTRIBUTES.index("gpu_types")
 
 
-_FIELDS = Task._meta.concrete_fields
-_COLUMNS = [field.attname for field in _FIELDS if not field.primary_key]
+def _line(task: Task) -> list[Any]:
+    return [getattr(task, name) for name in _ATTRIBUTES]
 
 
-def _written(tasks: list[Task]) -> list[Task]:
-    """Write tasks that are new, in one statement: Django's own bulk_create takes three times as long."""
-    now = clock.now()
-    for task in tasks:
-        task.submitted_at = task.queued_at = now
-    values = [[getattr(task, name) for name in _COLUMNS] for task in tasks]
-    for task, key in zip(tasks, rows.insert_in_order(Task, values, *_COLUMNS), strict=True):
-        task.pk = key
-    return tasks
+def _written(lines: list[list[Any]], now: datetime) -> list[int]:
+    """Write tasks that are new, in one statement, and return their ids in this order. Raises TypesChanged."""
+    keep_types(pk for line in lines for pk in line[_TYPES])
+    new = {name: _FIELDS[name].get_default() for name in _NEW}
+    return rows.insert_in_order(Task, lines, *_OWN, *_FILLED, submitted_at=now, queued_at=now, **new)
+
+
+def _task(
+    wanted: config.Config,
+    now: datetime,
+    origin: Task | None = None,
+    key: str | None = None,
+    known: sources.Found | None = None,
+) -> Task:
+    """Return a task that is not written yet; the rows of its code and data are, or are `known`."""
+    found = {} if known is None else known
+    code = sources.keep(Code, wanted.code, wanted.business, wanted.user, found)
+    dataset = sources.keep(Dataset, wanted.dataset, wanted.business, wanted.user, found)
+    return Task(
+        business=wanted.business,
+        user=wanted.user,
+        task_flag=wanted.task_flag,
+        config=wanted.document,
+        secrets=vault.seal(wanted.secrets),
+        origin=origin,
+        wanted_class=wanted.wanted_class,
+        host_num=wanted.host_num,
+        host_gpu_num=wanted.host_gpu_num,
+        gpu_types=[gpu_type.pk for gpu_type in wanted.gpu_types],
+        region=wanted.region,
+        code=code,
+        dataset=dataset,
+        needs=wanted.needs,
+        priority=wanted.priority,
+        pull_up=wanted.pull_up,
+        keep_alive=wanted.keep_alive,
+        retry_limit=wanted.retry_limit,
+        time_limit_s=wanted.time_limit_s,
+        checkpoint_interval_s=wanted.checkpoint_interval_s,
+        submitted_at=now,
+        queued_at=now,
+        ready_at=wanted.not_before,
+        idempotency_key=key or None,
+    )
 
 
 def stop(task: Task, user: User) -> Task:
@@ -225,7 +294,7 @@ def retry(task: Task, user: User, idempotency_key: str | None = None) -> Task:
             "not_over", _("The task is not over yet: it is %(state)s.") % {"state": task.get_state_display()}
         )
     if job := elsewhere.named(task.config):
-        raise Conflict("not_here", elsewhere.not_here(job))
+        raise Conflict(elsewhere.NOT_HERE, elsewhere.not_here(job))
     return submit(user, task.config, origin=task, idempotency_key=idempotency_key)
 
 

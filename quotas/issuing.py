@@ -13,6 +13,10 @@ from quotas.tokens import digest
 MOST = 50  # tokens of one user
 
 
+class Full(Exception):
+    """The user has as many tokens as anybody may have."""
+
+
 def has_room(user: User) -> bool:
     """Say whether the user may have one more."""
     return ApiToken.objects.filter(user=user).count() < MOST
@@ -21,8 +25,12 @@ def has_room(user: User) -> bool:
 def issue(
     user: User, name: str, *, scope: str, expires_at: datetime | None, business: Business | None
 ) -> tuple[ApiToken, str]:
-    """Make a token of the user; return it and its text, which is kept nowhere."""
+    """Make a token of the user; return it and its text, which is kept nowhere. Raises Full."""
     with transaction.atomic():
+        # Of two that are made at once, the second counts the first.
+        User.objects.select_for_update(no_key=True).filter(pk=user.pk).first()
+        if not has_room(user):
+            raise Full
         secret = ApiToken.objects.issue(
             user, name, scope=scope, expires_at=expires_at, business_id=business.pk if business else None
         )

@@ -2,9 +2,8 @@
 
 from django.contrib.auth.models import User
 from django.db import transaction
-from django.utils import timezone
 
-from cluster import hints
+from cluster import clock, hints
 from quotas.sessions import OwnedSession
 from quotas.tokens import ApiToken
 
@@ -21,7 +20,7 @@ def rights_changed(user_id: int) -> None:
 
 def is_in(session_key: str) -> bool:
     """Say whether somebody is (still) logged in with this session."""
-    valid = OwnedSession.objects.filter(session_key=session_key, expire_date__gt=timezone.now())
+    valid = OwnedSession.objects.filter(session_key=session_key, expire_date__gt=clock.now())
     return valid.filter(user_id__isnull=False).exists()
 
 

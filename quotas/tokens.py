@@ -8,9 +8,9 @@ from typing import Any, ClassVar
 from django.conf import settings
 from django.contrib.auth.models import User
 from django.db import connection, models
-from django.utils import timezone
 from django.utils.translation import gettext_lazy as _
 
+from cluster import clock
 from cluster.prepared import Prepared
 
 NOTED_EVERY = timedelta(minutes=1)  # a use that follows an earlier one sooner is not written
@@ -106,11 +106,11 @@ class ApiToken(models.Model):
     @property
     def has_expired(self) -> bool:
         """Say whether its time is over."""
-        return self.expires_at is not None and self.expires_at <= timezone.now()
+        return self.expires_at is not None and self.expires_at <= clock.now()
 
     def note_use(self) -> None:
         """Write down that it is used now, once a minute at most."""
-        now = timezone.now()
+        now = clock.now()
         if self.last_used_at is None or self.last_used_at <= now - NOTED_EVERY:
             ApiToken.objects.filter(pk=self.pk, last_used_at=self.last_used_at).update(last_used_at=now)
 

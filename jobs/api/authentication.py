@@ -9,6 +9,7 @@ from rest_framework.exceptions import AuthenticationFailed, PermissionDenied
 from rest_framework.permissions import SAFE_METHODS, BasePermission
 from rest_framework.request import Request
 
+from cluster import clock
 from jobs.config import Fault, Invalid
 from quotas import access, origin
 from quotas.models import ApiToken
@@ -41,6 +42,7 @@ class TokenAuthentication(BaseAuthentication):
         token = _token(secret)
         if token is None:
             raise AuthenticationFailed(_("This token is not valid (any more)."))
+        clock.follow()  # what is done with it bears the time that servers share
         token.note_use()
         origin.with_token(token.pk)
         return token.user, token
@@ -97,8 +99,13 @@ def user_of(header: str) -> Any:
 
 def _token(secret: str) -> ApiToken | None:
     token = ApiToken.objects.by_secret(secret) if secret.isprintable() else None
-    if token is not None and token.business_id is not None:
-        access.bind(token.user, token.business_id)
+    if token is None or token.business_id is None:
+        return token
+    # It ends with the membership; should it be there all the same, it opens nothing.
+    seen = access.ids_seen_by(token.user)
+    if seen is not None and token.business_id not in seen:
+        return None
+    access.bind(token.user, token.business_id)
     return token
 
 

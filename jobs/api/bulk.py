@@ -42,7 +42,7 @@ class Submit(APIView):
         """Submit up to 1,000 tasks; each has its own result, in their order, and one that is refused stops no other."""
         documents = _documents(bodies.known(request.data, SUBMIT_FIELDS))
         made = services.submit_many(caller(request), documents)
-        shown = iter(rows.just_made(request, [one for one in made if not isinstance(one, Invalid)]))
+        shown = rows.many_made(request, [one for one in made if not isinstance(one, Invalid)])
         return Response({"results": [_result(one, shown) for one in made]})
 
 

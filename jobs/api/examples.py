@@ -139,6 +139,7 @@ BODIES: dict[str, Any] = {
     "templates_update": TEMPLATE_BODY,
     "views_create": {"name": "mine that wait", "query": "state=waiting&user=me"},
     "tokens_create": {"name": "nightly", "scope": "submit", "days": 90, "business": "ads"},
+    "me_password": {"old_password": "…", "new_password": "…"},
     "businesses_members_update": {"role": "lead"},
     "reservations_create": RESERVATION_BODY,
     "reservations_update": RESERVATION_BODY,

@@ -11,7 +11,7 @@ from rest_framework.response import Response
 from rest_framework.views import APIView
 
 from cluster import clock, host_events, inventory, samples
-from cluster.models import Card, CardLease, GpuType, Host, Region
+from cluster.models import Card, CardLease, Host, Region
 from jobs import use
 from jobs.api import asking, queries, shapes
 from jobs.api.described import described
@@ -23,10 +23,19 @@ class FreeCards(APIView):
 
     @described(responses=shapes.answers(200, shapes.list_of(shapes.FREE_CARDS)))
     def get(self, request: Request) -> Response:
-        """Say how many cards are free per region and type, as ranges, and the most on one host."""
+        """Say how many cards are free per region and type, as ranges, and the most on one host.
+
+        To operators and auditors exactly: `low` and `high` are the number itself.
+        """
+        exactly = access.sees_all(request.user)
         found = inventory.free_cards(clock.now(), use.held_cards())
-        names = ("region", "gpu_type", "low", "high", "largest_block", "as_of")
-        return Response([{name: getattr(free, name) for name in names} for free in found])
+        return Response([_free(free, exactly) for free in found])
+
+
+def _free(free: inventory.FreeCards, exactly: bool) -> dict[str, Any]:
+    names = ("region", "gpu_type", "largest_block", "as_of")
+    low, high = (free.free, free.free) if exactly else (free.low, free.most)
+    return {name: getattr(free, name) for name in names} | {"low": low, "high": high}
 
 
 class FreeCardsHistory(APIView):
@@ -37,7 +46,7 @@ class FreeCardsHistory(APIView):
         """Say how many cards were free each quarter of an hour of the last 24 hours, per region and type."""
         days = samples.last_day(clock.now())
         regions = dict(Region.objects.values_list("id", "name"))
-        types = dict(GpuType.objects.values_list("id", "name"))
+        types = inventory.type_names()
         found = [
             {
                 "region": regions[region],

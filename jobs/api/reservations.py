@@ -121,19 +121,20 @@ def _visible(request: Request, pk: int) -> Reservation:
 
 def _saved(request: Request, reservation: Reservation) -> dict[str, Any]:
     """Keep what the body says; raises Invalid with every fault."""
-    given = bodies.fields(request.data, FIELDS, required=NEEDED)
-    faults: list[Fault] = []
+    given, faults = bodies.gathered(request.data, FIELDS, required=NEEDED)
     for name, model, by in (
         ("business", Business, "flag"),
         ("gpu_type", GpuType, "name"),
         ("region", Region, "name"),
     ):
         setattr(reservation, name, _named(given, name, model, by, faults))
-    if faults:
-        raise Invalid(faults)
     usual = {"kind": Reservation.Kind.STANDING, "time_zone": "UTC", "note": ""}
     for name in PLAIN:
         setattr(reservation, name, given.get(name, usual.get(name)))
+    if faults:
+        told = {fault.field for fault in faults}
+        faults += [Fault(name, "value", str(said)) for name, said in reservation.faults() if name not in told]
+        raise Invalid(faults)
     try:
         return _one(reserving.save(reservation, by=caller(request)))
     except ValidationError as error:

@@ -1,20 +1,20 @@
 """Tasks as the API shows them, built lean from plain rows."""
 
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from django.db.models import QuerySet
 from django.urls import reverse
-from django.utils import timezone
 from rest_framework.request import Request
 
-from cluster import stuck
+from cluster import clock, inventory, stuck
 from cluster.fresh import Fresh
-from cluster.models import CardLease, GpuType, Instance
+from cluster.models import CardLease, Instance
 from jobs import endings, losses, task_events
 from jobs.engine import ask, forecasts
 from jobs.models import Attempt, Priority, Task
+from jobs.services import Made
 
 COLUMNS = (
     "id",
@@ -44,7 +44,7 @@ def columns(tasks: QuerySet[Task]) -> "QuerySet[Task, dict[str, Any]]":
     return rows
 
 
-_type_names = Fresh(lambda: dict(GpuType.objects.values_list("id", "name")), 2.0)
+_type_names = Fresh(inventory.type_names, 2.0)
 
 
 def _types(rows: Iterable[dict[str, Any]]) -> dict[int, str]:
@@ -60,13 +60,23 @@ def shown(request: Request, rows: Iterable[dict[str, Any]]) -> list[dict[str, An
     """Return rows of tasks in the API's words; one query at most."""
     rows = list(rows)
     types = _types(rows)
-    root = request.build_absolute_uri(reverse("tasks"))
+    root = _root(request)
     return [_shown(row, types, root) for row in rows]
 
 
-def just_made(request: Request, tasks: Iterable[Task]) -> list[dict[str, Any]]:
-    """Return tasks that were made a moment ago, with all that they name at hand, in the words of the list."""
-    return shown(request, [_row(task) for task in tasks])
+def just_made(request: Request, task: Task) -> dict[str, Any]:
+    """Return a task that was made a moment ago, with all that it names at hand, in the words of the list."""
+    return shown(request, [_row(task)])[0]
+
+
+def many_made(request: Request, made: Iterable[Made]) -> Iterator[dict[str, Any]]:
+    """Return tasks that were made a moment ago; what they say alike is worked out once."""
+    made = list(made)
+    likes = {one.like.pk: one.like for one in made}
+    alike = dict(zip(likes, shown(request, [_row(like) for like in likes.values()]), strict=True))
+    root = _root(request)
+    for one in made:
+        yield alike[one.like.pk] | {"id": one.id, "task_flag": one.task_flag, "url": _url(root, one.id)}
 
 
 def _row(task: Task) -> dict[str, Any]:
@@ -89,6 +99,15 @@ def one(request: Request, task_id: int) -> dict[str, Any]:
     return shown(request, columns(Task.objects.filter(pk=task_id)))[0]
 
 
+def _root(request: Request) -> str:
+    return request.build_absolute_uri(reverse("tasks"))
+
+
+def _url(root: str, pk: int) -> str:
+    """Return the address of a task's page, as Django would write it, for a thousand of them."""
+    return f"{root}{pk}/"
+
+
 def _shown(row: dict[str, Any], types: dict[int, str], root: str) -> dict[str, Any]:
     reason = ask.sentence(row["reason_code"], row["reason_args"]) if row["reason_code"] else None
     return {
@@ -108,7 +127,7 @@ def _shown(row: dict[str, Any], types: dict[int, str], root: str) -> dict[str, A
         "queued_at": row["queued_at"],
         "ended_at": row["ended_at"],
         "origin": row["origin_id"],
-        "url": f"{root}{row['id']}/",  # as the address of the page is written, for a thousand of them
+        "url": _url(root, row["id"]),
     }
 
 
@@ -169,7 +188,7 @@ def _members(attempts: list[int]) -> dict[int, list[dict[str, Any]]]:
     names = ("rank", "phase", "exit_code", "exit_signal", "detail", "commit", "log_removed_at")
     rows = Instance.objects.filter(gang__in=attempts).order_by("gang", "rank")
     found: dict[int, list[dict[str, Any]]] = defaultdict(list)
-    now = timezone.now()
+    now = clock.now()
     for row in rows.values("id", "gang", "host__name", "stop_asked_at", "host__lost_since", *names):
         member = {name: row[name] for name in names}
         stuck_so = stuck.sentence(row["phase"], row["stop_asked_at"], row["host__lost_since"], now)

@@ -296,6 +296,15 @@ TOKEN_BODY: Shape = {
     },
     "required": ["name", "scope"],
 }
+PASSWORD_BODY: Shape = {
+    "type": "object",
+    "properties": {
+        "old_password": {"type": "string", "maxLength": 4096, "format": "password"},
+        "new_password": {"type": "string", "maxLength": 4096, "format": "password"},
+        "Token": TEXT,
+    },
+    "required": ["old_password", "new_password"],
+}
 AUDIT_ENTRY = record(
     id=NUMBER,
     at=TIME,

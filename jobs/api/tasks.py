@@ -75,7 +75,7 @@ class Tasks(APIView):
             document(request),
             origin=visible(request, origin) if origin else None,
         )
-        return Response(rows.just_made(request, [task])[0], status=201)
+        return Response(rows.just_made(request, task), status=201)
 
 
 def _cursor(request: Request, order: str) -> Key | None:
@@ -150,4 +150,4 @@ class Retry(APIView):
     def post(self, request: Request, pk: int) -> Response:
         """Submit the config of an ended task as a new task of the caller, linked to the old."""
         task = services.retry(visible(request, pk), caller(request))
-        return Response(rows.just_made(request, [task])[0], status=201)
+        return Response(rows.just_made(request, task), status=201)

@@ -5,12 +5,12 @@ from typing import Any
 
 from django.contrib.auth.models import User
 from django.shortcuts import get_object_or_404
-from django.utils import timezone
 from django.utils.translation import gettext as _
 from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.views import APIView
 
+from cluster import clock
 from jobs.api import asking, bodies, queries, shapes
 from jobs.api.described import described
 from jobs.api.tasks import caller
@@ -51,17 +51,20 @@ class Tokens(APIView):
         it: neither in scope, nor to other businesses, nor in time.
         """
         user = caller(request)
-        given = bodies.fields(request.data, FIELDS, required=("name", "scope"))
+        given, faults = bodies.gathered(request.data, FIELDS, required=("name", "scope"))
         maker = request.auth if isinstance(request.auth, ApiToken) else None
-        _refuse_wider(maker, given["scope"])
-        business = _business(user, given.get("business", ""))
-        if not issuing.has_room(user):
-            message = _("You have %d tokens: revoke one first.") % issuing.MOST
-            raise Invalid([Fault("", "too_many", message)])
+        faults += _too_wide(maker, given.get("scope"))
+        business = _business(user, given.get("business", ""), faults)
+        faults += [] if issuing.has_room(user) else [_full()]
+        if faults:
+            raise Invalid(faults)
         until = _until(maker, given.get("days"))
-        token, secret = issuing.issue(
-            user, given["name"], scope=given["scope"], expires_at=until, business=business
-        )
+        try:
+            token, secret = issuing.issue(
+                user, given["name"], scope=given["scope"], expires_at=until, business=business
+            )
+        except issuing.Full:  # by one that was made meanwhile
+            raise Invalid([_full()]) from None
         row = get_object_or_404(ApiToken.objects.values(*COLUMNS), pk=token.pk)
         return Response(_shown(row) | {"token": secret}, status=201)
 
@@ -77,26 +80,31 @@ class OneToken(APIView):
         return Response(status=204)
 
 
-def _refuse_wider(maker: ApiToken | None, scope: str) -> None:
-    if maker is not None and not Scope(maker.scope).includes(Scope(scope)):
-        message = _("Your own token has the scope %s, and makes none that may do more.") % maker.scope
-        raise Invalid([Fault("scope", "too_wide", message)])
+def _too_wide(maker: ApiToken | None, scope: str | None) -> list[Fault]:
+    if maker is None or not scope or Scope(maker.scope).includes(Scope(scope)):
+        return []
+    message = _("Your own token has the scope %s, and makes none that may do more.") % maker.scope
+    return [Fault("scope", "too_wide", message)]
 
 
-def _business(user: User, flag: str) -> Business | None:
-    """Return the business that a token is to be for, None for all of the user's; raises Invalid."""
+def _full() -> Fault:
+    return Fault("", "too_many", _("You have %d tokens: revoke one first.") % issuing.MOST)
+
+
+def _business(user: User, flag: str, faults: list[Fault]) -> Business | None:
+    """Return the business that a token is to be for, None for all of the user's."""
     bound: int | None = getattr(user, access.BOUND, None)
     if not flag:
         return Business.objects.get(pk=bound) if bound is not None else None
     found = access.business_named(user, flag)
     if found is None:
-        raise Invalid([Fault("business", "unknown", _("Name a business of yours."))])
+        faults.append(Fault("business", "unknown", _("Name a business of yours.")))
     return found
 
 
 def _until(maker: ApiToken | None, days: int | None) -> datetime | None:
     """Return when it ends: after the days, and not after the token that makes it."""
-    ends = [timezone.now() + timedelta(days=days)] if days else []
+    ends = [clock.now() + timedelta(days=days)] if days else []
     if maker is not None and maker.expires_at is not None:
         ends.append(maker.expires_at)
     return min(ends, default=None)

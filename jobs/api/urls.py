@@ -16,6 +16,7 @@ from jobs.api import (
     inventory,
     logs,
     members,
+    passwords,
     reservations,
     scheduler,
     tasks,
@@ -61,6 +62,7 @@ urlpatterns = [
         for verb in host_states.VERBS
     ),
     path("me/", businesses.Me.as_view(), name="api-me"),
+    path("me/password/", passwords.Password.as_view(), name="api-password"),
     path("quotas/", businesses.Quotas.as_view(), name="api-quotas"),
     path("businesses/", businesses.Businesses.as_view(), name="api-businesses"),
     path("businesses/<int:pk>/members/", members.Members.as_view(), name="api-members"),

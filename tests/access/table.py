@@ -37,6 +37,7 @@ TABLE: dict[str, dict[str, str]] = {
     "api/v1/hosts/<int:pk>/restore/": {"post": "affffffi"},
     "api/v1/hosts/<int:pk>/uncordon/": {"post": "affffffi"},
     "api/v1/me/": {"get": "aiiiiiii"},
+    "api/v1/me/password/": {"post": "aiiiiiii"},
     "api/v1/models/": {"get": "aiiiiiii"},
     "api/v1/quotas/": {"get": "aiiiiiii"},
     "api/v1/reservations/": {"get": "aiiiiiii", "post": "affffffi"},

@@ -20,7 +20,7 @@ from quotas.audit import AuditEntry
 from tests.access.people import METHODS, House
 from tests.access.table import TABLE
 from tests.agent.packing import code
-from tests.portal.test_submitting import GOOD
+from tests.portal.submitting import GOOD
 from tests.world import World
 
 API = "api/v1/"
@@ -75,6 +75,10 @@ DEEDS: dict[str, Deed] = {
             "new_password1": f"another-{PASSWORD}",
             "new_password2": f"another-{PASSWORD}",
         },
+    ),
+    "POST api/v1/me/password/": Deed(
+        said="password.changed",
+        send={"old_password": PASSWORD, "new_password": f"another-{PASSWORD}"},
     ),
     "POST account/tokens/": Deed(said="token.made", send={"name": "x", "scope": "read", "days": "30"}),
     "POST account/tokens/<int:pk>/revoke/": Deed(said="token.revoked"),

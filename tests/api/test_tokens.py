@@ -10,7 +10,7 @@ from django.utils import timezone
 from jobs.models import Task
 from quotas import issuing
 from quotas.audit import AuditEntry
-from quotas.models import ApiToken
+from quotas.models import ApiToken, Member
 from tests.api.conftest import Caller, doc, errors
 from tests.world import World
 
@@ -87,6 +87,29 @@ def test_what_is_wrong_is_named_and_nothing_is_made(body: dict[str, Any], field:
     assert answer.status_code == 400
     assert set(errors(answer)) == {field}
     assert ApiToken.objects.count() == 1
+
+
+def test_all_that_is_wrong_is_told_together(ann: Caller, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(issuing, "MOST", 1)
+    answer = ann.post("tokens/", {"scope": "all", "days": 0, "business": "speech", "colour": "red"})
+    assert errors(answer) == {
+        "colour": "unknown",
+        "name": "required",
+        "scope": "choice",
+        "days": "range",
+        "business": "unknown",
+        "": "too_many",
+    }
+
+
+def test_a_bound_token_that_outlived_a_membership_opens_nothing(ann: Caller, world: World) -> None:
+    world.user("ann", "speech")
+    ads = world.business("ads")
+    _token, secret = issuing.issue(ann.user, "bound", scope="manage", expires_at=None, business=ads)
+    assert using(ann, secret).get("me/").status_code == 200
+    Member.objects.filter(user=ann.user, business=ads).delete()  # by a way that ends no tokens
+    for path in ("me/", "free-cards/", "hosts/", "tokens/"):
+        assert using(ann, secret).get(path).status_code == 401, path
 
 
 def test_one_too_many_is_refused(ann: Caller, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,11 +1,12 @@
 """Where the platform is and who calls it: from the environment, else from what `taiji login` kept."""
 
 import json
-import locale
 import os
 from dataclasses import dataclass
 from pathlib import Path
 
+from jobs.client.command.language import language
+from jobs.client.command.words import say
 from jobs.client.platform import Taiji
 
 
@@ -23,12 +24,6 @@ class Account:
     def platform(self) -> Taiji:
         """Return the platform, speaking the language of the shell."""
         return Taiji(self.url, self.token, language=language())
-
-
-def language() -> str:
-    """Return the language of the shell as HTTP names it."""
-    name = os.environ.get("LC_ALL") or os.environ.get("LC_MESSAGES") or os.environ.get("LANG") or ""
-    return "zh-hans" if locale.normalize(name).startswith("zh") else "en"
 
 
 def file() -> Path:
@@ -50,7 +45,8 @@ def find(given: str = "") -> Account:
     if url and token:
         return Account(url=url, token=token)
     missing = "TAIJI_TOKEN" if url else "TAIJI_URL and TAIJI_TOKEN"
-    raise NoAccount(f"Nobody is logged in: run `taiji login URL` once, or set {missing}.")
+    message = say("Nobody is logged in: run `taiji login URL` once, or set %(missing)s.")
+    raise NoAccount(message % {"missing": missing})
 
 
 def keep(account: Account) -> Path:
@@ -76,7 +72,9 @@ def _kept() -> dict[str, str]:
     except FileNotFoundError:
         return {}
     except (OSError, ValueError) as error:
-        raise NoAccount(f"{file()} cannot be read ({error}): remove it and log in again.") from error
+        message = say("%(file)s cannot be read (%(fault)s): remove it and log in again.")
+        raise NoAccount(message % {"file": file(), "fault": error}) from error
     if not isinstance(found, dict) or not all(isinstance(part, str) for part in found.values()):
-        raise NoAccount(f"{file()} is not what `taiji login` writes: remove it and log in again.")
+        message = say("%(file)s is not what `taiji login` writes: remove it and log in again.")
+        raise NoAccount(message % {"file": file()})
     return found

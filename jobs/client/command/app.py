@@ -15,6 +15,7 @@ from jobs.client.command.steering import add_steering
 from jobs.client.command.submitting import add_submitting
 from jobs.client.command.trying import sim
 from jobs.client.command.who import add_account
+from jobs.client.command.words import say
 from jobs.client.errors import CallFailed, Refused
 
 app = typer.Typer(
@@ -59,7 +60,7 @@ def main() -> None:
     except CallFailed as error:
         err.print(f"taiji: {error}", markup=False)
         if isinstance(error, Refused) and error.status == 401:
-            err.print("Log in with `taiji login URL`, or set TAIJI_TOKEN.", markup=False)
+            err.print(say("Log in with `taiji login URL`, or set TAIJI_TOKEN."), markup=False)
         sys.exit(codes.of_failure(error))
     except NoAccount as error:
         err.print(f"taiji: {error}", markup=False)

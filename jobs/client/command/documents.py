@@ -9,6 +9,7 @@ from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, Trans
 from jobs import parse
 from jobs.client import uploads
 from jobs.client.command.screen import err
+from jobs.client.command.words import say
 from jobs.client.pack import CannotPack, pack
 from jobs.client.platform import Taiji
 
@@ -21,7 +22,8 @@ def read(path: Path) -> dict[str, Any]:
     """Return the document in a file, `-` for what comes in: JSON or YAML, with comments and trailing commas."""
     found = _parsed(path)
     if not isinstance(found, dict):
-        raise BadDocument(f"{path} holds no document: it begins with {{ and names its fields.")
+        message = say("%(file)s holds no document: it begins with { and names its fields.")
+        raise BadDocument(message % {"file": path})
     return found
 
 
@@ -29,9 +31,8 @@ def read_many(path: Path) -> list[dict[str, Any]]:
     """Return the documents that a file lists."""
     found = _parsed(path)
     if not isinstance(found, list) or not found or not all(isinstance(one, dict) for one in found):
-        raise BadDocument(
-            f"{path} holds no list of documents: it begins with [ or with - before each of them."
-        )
+        message = say("%(file)s holds no list of documents: it begins with [ or with - before each of them.")
+        raise BadDocument(message % {"file": path})
     return found
 
 
@@ -40,7 +41,8 @@ def _parsed(path: Path) -> Any:
         text = sys.stdin.read() if str(path) == "-" else path.read_text(encoding="utf-8-sig")
         return parse.parse(text)
     except UnicodeDecodeError as error:
-        raise BadDocument(f"{path} is no text in UTF-8: {error}") from error
+        message = say("%(file)s is no text in UTF-8: %(fault)s")
+        raise BadDocument(message % {"file": path, "fault": error}) from error
     except parse.Malformed as error:
         place = (
             f", line {error.line}" + (f", column {error.column}" if error.column else "")
@@ -55,7 +57,8 @@ def value(text: str) -> Any:
     try:
         return parse.parse(text) if text.strip() else text
     except parse.Malformed as error:
-        raise BadDocument(f"--set: {text!r} is no value: {error.problem}") from error
+        message = say("--set: %(text)s is no value: %(fault)s")
+        raise BadDocument(message % {"text": repr(text), "fault": error.problem}) from error
 
 
 def bring_code(platform: Taiji, document: dict[str, Any], beside: Path) -> dict[str, Any]:
@@ -72,7 +75,7 @@ def bring_code(platform: Taiji, document: dict[str, Any], beside: Path) -> dict[
         raise BadDocument(f"model_local_file_path: {error}") from error
     try:
         with _bar(packed.size) as bar:
-            task = bar.add_task("Uploading code", total=packed.size)
+            task = bar.add_task(say("Uploading code"), total=packed.size)
             uploads.send(platform.http, business, packed, lambda sent: bar.update(task, advance=sent))
     finally:
         packed.file.unlink()
@@ -85,7 +88,8 @@ def without_folder(document: dict[str, Any], beside: Path) -> dict[str, Any]:
     if folder is None:
         return document
     if not (beside / Path(folder).expanduser()).is_dir():
-        raise BadDocument(f"model_local_file_path: {folder} is no folder")
+        message = say("%(folder)s is no folder") % {"folder": folder}
+        raise BadDocument(f"model_local_file_path: {message}")
     asked = {name: value for name, value in document.items() if name != "model_local_file_path"}
     return asked | {"start_cmd": asked.get("start_cmd") or "./start.sh"}
 

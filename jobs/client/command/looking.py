@@ -9,7 +9,8 @@ import typer
 from jobs.client.answers import Attempt, TaskDetail
 from jobs.client.command import account, codes
 from jobs.client.command.following import follow
-from jobs.client.command.screen import ago, facts, line, moment, range_of, show_json, state, table
+from jobs.client.command.screen import ago, facts, line, moment, place_of, range_of, show_json, state, table
+from jobs.client.command.words import say
 
 TASK = typer.Argument(help="The number of the task.", metavar="TASK")
 JSON = typer.Option("--json", help="Print JSON, for scripts.")
@@ -164,10 +165,9 @@ def quota(as_json: Annotated[bool, JSON] = False) -> None:
             (
                 row["business"],
                 row["gpu_type"],
-                row["region"] or "all",
+                row["region"] or say("all"),
                 row["used"],
-                f"{row['cards']}"
-                + (f" (over by {row['used'] - row['cards']})" if row["used"] > row["cards"] else ""),
+                _cap(row["cards"], row["used"]),
                 row["elastic_used"],
                 "" if row["elastic_cards"] is None else row["elastic_cards"],
             )
@@ -202,6 +202,11 @@ def hosts(as_json: Annotated[bool, JSON] = False) -> None:
     )
 
 
+def _cap(cards: int, used: int) -> str:
+    over = {"cards": cards, "over": used - cards}
+    return say("%(cards)s (over by %(over)s)") % over if used > cards else str(cards)
+
+
 def _cards(hosts: int, cards: int) -> str:
     return str(cards) if hosts == 1 else f"{hosts}×{cards}"
 
@@ -210,7 +215,7 @@ def _waiting(task: TaskDetail) -> list[tuple[str, Any]]:
     place = task["place"]
     return [
         ("why", task["reason"]["message"] if task["reason"] else None),
-        ("place in line", f"{place['position']} of {place['of']}" if place else None),
+        ("place in line", place_of(place["position"], place["of"]) if place else None),
         ("starts about", moment(task["estimated_start"])),
         ("estimate", task["estimate_basis"]["message"] if task["estimate_basis"] else None),
     ]
@@ -233,9 +238,14 @@ def _eviction(attempt: Attempt) -> list[tuple[str, Any]]:
     """Return for whom it was evicted, and by which rule."""
     causer = attempt["evicted_for"]
     return [
-        ("evicted for", f"task {causer} of {attempt['evicted_for_business']}" if causer else None),
+        ("evicted for", _causer(attempt) if causer else None),
         ("because", attempt["evict_rule_said"]),
     ]
+
+
+def _causer(attempt: Attempt) -> str:
+    words = {"task": attempt["evicted_for"], "business": attempt["evicted_for_business"]}
+    return say("task %(task)s of %(business)s") % words
 
 
 def _attempt(attempt: Attempt) -> list[tuple[str, Any]]:
@@ -251,7 +261,10 @@ def _attempt(attempt: Attempt) -> list[tuple[str, Any]]:
         ("advice", attempt["advice"]),
         ("commit", attempt["commit"]),
         *(
-            (f"rank {row['rank']}", f"{row['host']}  cards {row['cards']}  {row['phase']}")
+            (
+                say("rank %(rank)s") % {"rank": row["rank"]},
+                f"{row['host']}  cards {row['cards']}  {row['phase']}",
+            )
             for row in attempt["hosts"]
         ),
     ]

@@ -10,6 +10,8 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from jobs.client.command.words import say
+
 out = Console(highlight=False, soft_wrap=True)
 err = Console(stderr=True, highlight=False, soft_wrap=True)
 SHORT = 20  # cells; a column that is wider may be cut where there is little room
@@ -39,13 +41,15 @@ def table(heads: Sequence[str], rows: Iterable[Sequence[Any]], *, spare: Sequenc
     """
     lines = [[cell if isinstance(cell, Text) else Text(str(cell)) for cell in row] for row in rows]
     widths = {
-        head: max(cell_len(head), *(line[place].cell_len for line in lines), 0)
+        head: max(cell_len(say(head)), *(line[place].cell_len for line in lines), 0)
         for place, head in enumerate(heads)
     }
     shown = Table(box=None, pad_edge=False, header_style="bold")
     fits = _fitting(widths, spare) if spare else dict.fromkeys(heads)
     for head, width in fits.items():
-        shown.add_column(head, overflow="ellipsis" if spare else "fold", no_wrap=bool(spare), width=width)
+        shown.add_column(
+            say(head), overflow="ellipsis" if spare else "fold", no_wrap=bool(spare), width=width
+        )
     for line in lines:
         shown.add_row(*(cell for head, cell in zip(heads, line, strict=True) if head in fits))
     out.print(shown, soft_wrap=False)
@@ -68,11 +72,11 @@ def _fitting(widths: Mapping[str, int], spare: Sequence[str]) -> dict[str, int |
 
 def facts(pairs: Iterable[tuple[str, Any]]) -> None:
     """Print names and values below each other; what is None or blank is left out."""
-    there = [(name, value) for name, value in pairs if value not in (None, "")]
-    width = max((len(name) for name, _ in there), default=0)
+    there = [(say(name), value) for name, value in pairs if value not in (None, "")]
+    width = max((cell_len(name) for name, _ in there), default=0)
     for name, value in there:
         out.print(
-            Text(f"{name:>{width}}  ", style="dim").append_text(
+            Text(f"{' ' * (width - cell_len(name))}{name}  ", style="dim").append_text(
                 value if isinstance(value, Text) else Text(str(value))
             )
         )
@@ -100,10 +104,15 @@ def ago(text: str | None) -> str:
     if not text:
         return ""
     seconds = (datetime.now(UTC) - datetime.fromisoformat(text)).total_seconds()
-    for unit, length in (("d", 86400), ("h", 3600), ("min", 60)):
+    for words, length in (("%(number)d d", 86400), ("%(number)d h", 3600), ("%(number)d min", 60)):
         if seconds >= length:
-            return f"{seconds // length:.0f} {unit}"
-    return f"{max(0, seconds):.0f} s"
+            return say(words) % {"number": seconds // length}
+    return say("%(number)d s") % {"number": max(0, round(seconds))}
+
+
+def place_of(place: int | None, of: int | None) -> str | None:
+    """Return a place in a line of so many; None for none."""
+    return say("%(value)s of %(of)s") % {"value": place, "of": of} if place else None
 
 
 def range_of(free: Mapping[str, Any]) -> str:

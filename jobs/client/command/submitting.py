@@ -9,7 +9,8 @@ import typer
 from jobs.client.answers import Submitted, Task, Verdict
 from jobs.client.command import account, codes, documents
 from jobs.client.command.following import follow, wait
-from jobs.client.command.screen import err, facts, line, moment, show_json
+from jobs.client.command.screen import err, facts, line, moment, place_of, show_json
+from jobs.client.command.words import say
 from jobs.client.platform import Taiji
 
 FILE = typer.Argument(
@@ -71,7 +72,9 @@ def submit_many(
             results += platform.submit_many(whole[start : start + AT_ONCE])
     for place, result in enumerate(results, 1):
         for fault in result["errors"]:
-            where = f"document {place}" + (f", {fault['field']}" if fault["field"] else "")
+            where = say("document %(place)s") % {"place": place} + (
+                f", {fault['field']}" if fault["field"] else ""
+            )
             err.print(f"taiji: {where}: {fault['message']}", markup=False)
     if as_json:
         show_json(results)
@@ -137,7 +140,7 @@ def _go_on(platform: Taiji, task: Task, *, wait_for: bool, follow_log: bool, as_
     if not (wait_for or follow_log):
         show_json(task) if as_json else line(f"{task['id']}  {task['url']}")
         return
-    err.print(f"Task {task['id']}: {task['url']}", markup=False)
+    err.print(say("Task %(task)s: %(url)s") % {"task": task["id"], "url": task["url"]}, markup=False)
     over = follow(platform, task["id"]) if follow_log else wait(platform, task["id"])
     if as_json:
         show_json(over)
@@ -145,7 +148,7 @@ def _go_on(platform: Taiji, task: Task, *, wait_for: bool, follow_log: bool, as_
 
 
 def _show(verdict: Verdict) -> None:
-    line(VERDICTS.get(verdict["verdict"], verdict["verdict"]))
+    line(say(VERDICTS.get(verdict["verdict"], verdict["verdict"])))
     where: dict[str, Any] = verdict["where"] or {}
     reason: dict[str, Any] = verdict["reason"] or {}
     basis = verdict["estimate_basis"]
@@ -155,11 +158,11 @@ def _show(verdict: Verdict) -> None:
             ("where", " · ".join(filter(None, (where.get("gpu_type"), where.get("region"), hosts)))),
             ("class", where.get("task_class")),
             ("why", reason.get("message")),
-            ("place in line", f"{verdict['position']} of {verdict['of']}" if verdict["position"] else None),
+            ("place in line", place_of(verdict["position"], verdict["of"])),
             ("starts about", moment(verdict["estimated_start"])),
             ("estimate", basis["message"] if basis else None),
             *(("evicts", _victim(victim)) for victim in verdict["evicts"]),
-            *((fault["field"] or "document", fault["message"]) for fault in verdict["faults"]),
+            *((fault["field"] or say("document"), fault["message"]) for fault in verdict["faults"]),
             *(
                 ("would start with", json.dumps(other["change"], ensure_ascii=False))
                 for other in verdict["alternatives"]
@@ -169,5 +172,7 @@ def _show(verdict: Verdict) -> None:
 
 
 def _victim(victim: dict[str, Any]) -> str:
-    fate = "comes back" if victim["comes_back"] else "does not come back"
-    return f"task {victim['task']} of {victim['business']}, loses {victim['lost_card_hours']:.1f} card-hours, {fate}"
+    comes = say("task %(task)s of %(business)s, loses %(hours).1f card-hours, comes back")
+    stays = say("task %(task)s of %(business)s, loses %(hours).1f card-hours, does not come back")
+    words = {"task": victim["task"], "business": victim["business"], "hours": victim["lost_card_hours"]}
+    return (comes if victim["comes_back"] else stays) % words
