@@ -13,9 +13,10 @@ from django.utils.html import format_html_join
 from django.utils.translation import gettext, ngettext
 from django.utils.translation import gettext_lazy as _
 
-from cluster import card_faults, clock, fencing, hints, host_events, host_moves
+from cluster import card_faults, clock, fencing, hints, host_events, host_moves, in_use
 from cluster.host_states import MOVES, VERBS, State
-from cluster.kept_admin import KeepsHistory, RefusesInUse, ShortPaginator
+from cluster.kept_admin import KeepsHistory, RefusesInUse
+from cluster.large_admin import ShortPaginator
 from cluster.models import Card, GpuType, Host, HostEvent, Region
 
 EVENTS_SHOWN = 50
@@ -44,6 +45,7 @@ class RegionAdmin(RefusesInUse):
     """Regions."""
 
     list_display = ("name", "hosts_here")
+    ordering = ("name",)  # said here, since what is counted along forgets that of the model
     search_fields = ("name",)
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Region]:
@@ -76,6 +78,8 @@ class GpuTypeForm(forms.ModelForm):
             if other := taken.get(name.casefold()):
                 words = {"name": name, "other": other.name}
                 self.add_error(field, gettext("%(name)s means %(other)s already.") % words)
+        if fault := in_use.still_said(self.instance, [cleaned.get("name", ""), *aliases]):
+            self.add_error("aliases", fault)
         return cleaned
 
 
@@ -86,6 +90,7 @@ class GpuTypeAdmin(RefusesInUse, KeepsHistory):
     kept_by = ("defaultgputype",)
     form = GpuTypeForm
     list_display = ("name", "aliases", "cards_there")
+    ordering = ("name",)
     search_fields = ("name", "aliases")
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[GpuType]:
@@ -130,6 +135,8 @@ class HostForm(forms.ModelForm):
         if fault := host_moves.fault_of("cordon" if taken_out else "uncordon", reason):
             self.add_error("state_reason", fault)
         now = self.initial.get("state")
+        if State.REMOVED == cleaned.get("state") != now and (fault := in_use.still_held(self.instance)):
+            self.add_error("state", fault)
         if self.data.get(self.add_initial_prefix("state"), now) != now:
             text = gettext("%s was changed by somebody else just now: look again.") % self.instance.name
             self.add_error("state", text)
@@ -171,6 +178,7 @@ class HostAdmin(admin.ModelAdmin):
     )
     list_filter = ("state", "region", ("lost_since", admin.EmptyFieldListFilter))
     list_select_related = ("region",)
+    ordering = ("name",)
     search_fields = ("name", "address", "state_reason")
     fields = (
         "name",

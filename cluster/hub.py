@@ -45,6 +45,10 @@ class Listener:
             with suppress(TimeoutError):
                 async with asyncio.timeout(timeout_s):
                     await self._told.wait()
+        return self.taken()
+
+    def taken(self) -> set[str]:
+        """Return those that are there already, without waiting."""
         news, self._news = self._news, set()
         self._told.clear()
         return news

@@ -1,4 +1,4 @@
-"""Which rows stand in the way of deleting one: asked in bounded time, and said in a list that people can follow."""
+"""What stands in the way of deleting a row or taking it away: asked in bounded time, and said in a list."""
 
 from collections.abc import Callable, Iterable
 
@@ -10,6 +10,8 @@ from django.utils.html import format_html
 from django.utils.safestring import SafeString
 from django.utils.text import capfirst
 from django.utils.translation import gettext as _
+
+from cluster.models import Card, GpuType, Host, Instance
 
 SHOWN = 10  # rows of one kind that are named
 COUNTED = 1000
@@ -66,3 +68,43 @@ def _named(one: Model, site: AdminSite) -> SafeString | str:
         return str(one)
     address = reverse(f"admin:{one._meta.app_label}_{one._meta.model_name}_change", args=[one.pk])
     return format_html('<a href="{}">{}</a>', address, one)
+
+
+def still_held(host: Host) -> str:
+    """Return why a host cannot be taken away unseen: what is on it; blank where nothing is."""
+    there = host.instances.exclude(phase=Instance.Phase.GONE).order_by("pk")
+    if not (labels := list(there.values_list("label", flat=True)[: SHOWN + 1])):
+        return ""
+    return _(
+        "It still holds %(what)s. Drain it and wait, or remove it on its page in the portal, which first shows whom "
+        "that hits."
+    ) % {"what": _some(labels)}
+
+
+def still_said(gpu_type: GpuType, names: Iterable[str]) -> str:
+    """Return why a type has to go on answering to a name that it had: hosts report their cards by it."""
+    kept = {name.casefold() for name in names}
+    cards = Card.objects.filter(gpu_type=gpu_type.pk).exclude(state=Card.State.MISSING)
+    lost = [name for name in _former_names(gpu_type) if name.casefold() not in kept]
+    if not lost or not cards.exists():
+        return ""
+    hosts = Host.objects.filter(pk__in=cards.values("host")).order_by("name")
+    words = {
+        "names": ", ".join(lost),
+        "hosts": _some(list(hosts.values_list("name", flat=True)[: SHOWN + 1])),
+    }
+    return (
+        _("Its earlier name has to stay: %(names)s. Hosts with such cards may report them by it: %(hosts)s.")
+        % words
+    )
+
+
+def _former_names(gpu_type: GpuType) -> list[str]:
+    """Return the names that a type had and still answers to."""
+    before = GpuType.objects.filter(pk=gpu_type.pk).values_list("aliases", flat=True).first() or []
+    had = {name.casefold() for name in GpuType.history.filter(id=gpu_type.pk).values_list("name", flat=True)}
+    return [alias for alias in before if alias.casefold() in had]
+
+
+def _some(names: list[str]) -> str:
+    return ", ".join([*names[:SHOWN], *(["…"] if len(names) > SHOWN else [])])

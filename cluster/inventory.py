@@ -159,6 +159,11 @@ def _types(names: Iterable[str]) -> dict[str, GpuType]:
     return found
 
 
+def type_names() -> dict[int, str]:
+    """Return the names of all GPU types by id; one query."""
+    return dict(GpuType.objects.values_list("pk", "name"))
+
+
 def sweep(now: datetime, lost_after_s: float, guard: Callable[[], None] = lambda: None) -> list[int]:
     """Mark hosts silent for longer than `lost_after_s` as lost, and return the ids of the newly lost.
 
@@ -207,6 +212,11 @@ class FreeCards:
     high: int | None  # None: no upper end
     hosts_by_free: tuple[int, ...]  # the n-th: how many hosts have n cards free, from 0 on
     as_of: datetime
+
+    @property
+    def most(self) -> int | None:
+        """Return the upper end of the range, which is no more than there are; None: it has none."""
+        return None if self.high is None else min(self.high, self.cards)
 
     @property
     def largest_gang(self) -> tuple[int, int]:

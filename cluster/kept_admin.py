@@ -7,30 +7,16 @@ from typing import Any
 
 from django import forms
 from django.contrib import admin, messages
-from django.core.paginator import Paginator
 from django.db.models import Model
 from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
-from django.utils.functional import cached_property
 from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 from simple_history.admin import SimpleHistoryAdmin
 
 from cluster import in_use
 
-# Of a list, at most: to count all of a million takes longer than to show a page of them.
-ROWS_COUNTED = 10_000
 REASON_AT_MOST = 255
 ASKED = frozenset({"reason", "seen"})  # fields of a form that are none of its row
-
-
-class ShortPaginator(Paginator):
-    """Pages of the first rows of a list; who looks for others searches."""
-
-    @cached_property
-    def count(self) -> int:
-        """Return how many there are, as far as they are counted."""
-        rows: Any = self.object_list
-        return int(rows.order_by()[:ROWS_COUNTED].count())
 
 
 class RefusesInUse(admin.ModelAdmin):
@@ -40,6 +26,10 @@ class RefusesInUse(admin.ModelAdmin):
 
     def get_deleted_objects(self, objs: Any, request: HttpRequest) -> tuple[Any, Any, Any, Any]:
         """Return what would be deleted, and what forbids it: asked first, for there may be millions of it."""
+        if request.method == "POST":
+            # Whoever names one of them meanwhile keeps it (rows.keep): he is seen now, or finds it gone.
+            rows = self.model._default_manager.filter(pk__in=[row.pk for row in objs])
+            list(rows.select_for_update().order_by("pk").values_list("pk"))
         forbids = in_use.standing_in_the_way(objs, self.admin_site, *self.kept_by)
         if forbids:
             return [], {}, set(), forbids

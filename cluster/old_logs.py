@@ -7,9 +7,8 @@ from datetime import datetime
 from pathlib import Path
 
 from django.conf import settings
-from django.utils import timezone
 
-from cluster import logs
+from cluster import clock, logs
 from cluster.models import Instance
 
 log = logging.getLogger(__name__)
@@ -46,7 +45,7 @@ def _remove(found: Sequence[uuid.UUID], before: datetime) -> int:
     kept = set(live.values_list("pk", flat=True))
     old = [pk for pk in found if pk not in kept]
     # Noted first: a file that outlives a crash here is removed the next time, a note would never be made up for.
-    Instance.objects.filter(pk__in=old, log_removed_at=None).update(log_removed_at=timezone.now())
+    Instance.objects.filter(pk__in=old, log_removed_at=None).update(log_removed_at=clock.now())
     for pk in old:
         logs.path_of(pk).unlink(missing_ok=True)
     return len(old)

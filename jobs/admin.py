@@ -10,39 +10,33 @@ from django.contrib.auth.models import User
 from django.db.models import Model, Q, QuerySet
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.urls import reverse
-from django.utils import timezone
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
-from cluster import hints, in_use
+from cluster import clock, hints, in_use
 from cluster.admin import ReadOnlyAdmin
-from cluster.kept_admin import KeepsHistory, ReasonForm, ShortPaginator
+from cluster.kept_admin import KeepsHistory, ReasonForm
+from cluster.large_admin import Large, ShortPaginator
 from cluster.models import GpuType
-from jobs import document, old_sources, priorities
+from jobs import document, filters, old_sources, priorities
+from jobs.admin_filters import OpenByClass, OpenOrEvicted
 from jobs.materials import Code, Dataset, Source, Upload
 from jobs.models import Attempt, Policy, Priority, Task, Template
 from jobs.policy_fields import DEFAULTS, policy_field
 from jobs.scheduling import policy
-from jobs.states import TERMINAL
+from jobs.states import ACTIVE, WAITING
 from quotas import access
 from quotas.models import Business
 
 NUMBER_DIGITS = 19  # so many no id has
-OPEN_LOOKED_AT = 50_000  # tasks; their types are no keys that a database could look up
 
 
 def open_tasks_naming(gpu_type: Model) -> QuerySet[Model]:
-    """Return the tasks that are not over and would take cards of the type."""
-    still = (
-        Task.objects.exclude(state__in=TERMINAL)
-        .order_by("pk")
-        .values_list("pk", "gpu_types")[:OPEN_LOOKED_AT]
-    )
-    return Task.objects.filter(
-        pk__in=[pk for pk, kinds in still if gpu_type.pk in kinds][: in_use.COUNTED + 1]
-    )
+    """Return the tasks that are not over and would take cards of the type, which stands in a list and is no key."""
+    still = Task.objects.filter(state__in=WAITING | ACTIVE)
+    return still.filter(filters.holding("gpu_types", "$", (gpu_type.pk,)))
 
 
 in_use.ALSO[GpuType] = [open_tasks_naming]
@@ -53,7 +47,7 @@ def _as_json(value: object) -> SafeString:
 
 
 @admin.register(Task)
-class TaskAdmin(ReadOnlyAdmin):
+class TaskAdmin(Large, ReadOnlyAdmin):
     """Tasks: their owners and leads steer them on their pages."""
 
     list_display = (
@@ -66,11 +60,11 @@ class TaskAdmin(ReadOnlyAdmin):
         "submitted_at",
         "ended_at",
     )
-    list_filter = ("state", "wanted_class")
+    list_filter = ("state", OpenByClass)
+    sortable_by = ("id",)
     list_select_related = ("business", "user")
     search_fields = ("=id",)  # and what get_search_results adds
     search_help_text = _("A number, or the whole name of a business or a user. The portal's list finds more.")
-    paginator = ShortPaginator
     actions = ("set_low", "set_medium", "set_high")
     fields = (
         *("id", "task_flag", "business", "user", "origin", "wanted_class", "state", "reason_code", "region"),
@@ -87,8 +81,13 @@ class TaskAdmin(ReadOnlyAdmin):
             return queryset, False
         if term.isdecimal() and len(term) < NUMBER_DIGITS:
             return queryset.filter(pk=int(term)), False
-        users = User.objects.filter(username=term).values("pk")
-        return queryset.filter(Q(business__in=Business.objects.filter(flag=term)) | Q(user__in=users)), False
+        # Looked up first: a choice between two queries of other tables is made by reading every task.
+        found = Q(pk=None)
+        if business := Business.objects.filter(flag=term).first():
+            found |= Q(business=business)
+        if user := User.objects.filter(username=term).first():
+            found |= Q(user=user)
+        return queryset.filter(found), False
 
     def has_steer_permission(self, request: HttpRequest) -> bool:
         """Let operators."""
@@ -131,21 +130,30 @@ class TaskAdmin(ReadOnlyAdmin):
 
 
 @admin.register(Attempt)
-class AttemptAdmin(ReadOnlyAdmin):
+class AttemptAdmin(Large, ReadOnlyAdmin):
     """Attempts."""
 
     list_display = ("task", "number", "task_class", "gpu_type", "cards", "created_at", "ended_at", "outcome")
-    list_filter = ("outcome", "task_class", "gpu_type")
+    list_filter = (OpenOrEvicted, "gpu_type")
     list_select_related = ("task", "gpu_type")
-    search_fields = ("=task__id",)
+    search_fields = ("=task__id",)  # as get_search_results does
     search_help_text = _("The number of a task.")
-    paginator = ShortPaginator
     ordering = ("-pk",)
     fields = (
         *list_display,
         *("running_at", "keep_until", "ending", "ending_code", "ending_at", "outcome_code"),
         *("evicted_for", "evict_rule"),
     )
+
+    def get_search_results(
+        self, request: HttpRequest, queryset: QuerySet[Attempt], search_term: str
+    ) -> tuple[QuerySet[Attempt], bool]:
+        """Find the attempts of a task by its number; as a number, since its text has no index."""
+        term = search_term.strip()
+        if not term:
+            return queryset, False
+        is_number = term.isdecimal() and len(term) < NUMBER_DIGITS
+        return queryset.filter(task=int(term)) if is_number else queryset.none(), False
 
 
 @admin.register(Upload)
@@ -174,7 +182,7 @@ class SourceAdmin(ReadOnlyAdmin):
     @admin.action(description=_("Remove those that no task needs"), permissions=["remove"])
     def remove_unneeded(self, request: HttpRequest, chosen: QuerySet[Source]) -> None:
         """Remove what neither a live nor a recent task nor a template needs; the others stay."""
-        gone, stayed = old_sources.remove(chosen, timezone.now(), by=cast(User, request.user))
+        gone, stayed = old_sources.remove(chosen, clock.now(), by=cast(User, request.user))
         said = gettext("Removed: %(gone)d.") % {"gone": gone}
         if stayed:
             said += " " + gettext(

@@ -8,7 +8,7 @@ from django.db.models import QuerySet
 from django.http import StreamingHttpResponse
 
 from cluster import threads
-from jobs import csv_lines
+from jobs import csv_lines, deed_args
 from quotas import audit
 from quotas.audit import AuditEntry
 
@@ -32,7 +32,9 @@ CHUNK = 1000  # entries of a file read at a time
 def found(wanted: Mapping[str, Any]) -> QuerySet[AuditEntry]:
     """Return the entries that match, newest first; what is blank narrows nothing."""
     chosen = {COLUMNS[name]: value for name, value in wanted.items() if value}
-    return AuditEntry.objects.filter(**chosen).order_by("-pk")
+    target = wanted.get("target")
+    rows = audit.of_target(target) if target and not wanted.get("kind") else AuditEntry.objects.all()
+    return rows.filter(**chosen).order_by("-pk")
 
 
 def send(
@@ -41,11 +43,6 @@ def send(
     """Send all that matches, and note who took it and what he asked for."""
     audit.note("audit.exported", by=by, name="", filters=dict(asked))
     return csv_lines.file("audit", _parts(wanted, csv_lines.BOM if for_excel else ""))
-
-
-def args(entry: AuditEntry) -> str:
-    """Return the details of an entry in a line."""
-    return ", ".join(f"{name}: {value}" for name, value in entry.args.items())
 
 
 async def _parts(wanted: Mapping[str, Any], lead: str) -> AsyncIterator[bytes]:
@@ -70,5 +67,12 @@ def _chunk(wanted: Mapping[str, Any], below: int | None) -> tuple[str, int | Non
 def _cells(entry: AuditEntry) -> list[Any]:
     return [
         *(entry.pk, csv_lines.time(entry.at), entry.actor, entry.actor_id, entry.deed, entry.kind),
-        *(entry.target_id, entry.target, entry.address, entry.agent, entry.token_id, args(entry)),
+        *(
+            entry.target_id,
+            entry.target,
+            entry.address,
+            entry.agent,
+            entry.token_id,
+            deed_args.for_files(entry.args),
+        ),
     ]

@@ -4,9 +4,7 @@ from dataclasses import asdict
 from datetime import datetime, timedelta
 from typing import Any
 
-from django.utils import timezone
-
-from cluster import card_metrics
+from cluster import card_metrics, clock
 from cluster.models import CardLease
 from jobs.models import Attempt
 
@@ -23,7 +21,7 @@ def of_attempt(
     hands has both.
     """
     since = max(filter(None, (since, attempt.created_at)))
-    until = min(filter(None, (until, attempt.ended_at, timezone.now())))
+    until = min(filter(None, (until, attempt.ended_at, clock.now())))
     leases = CardLease.objects.filter(gang=attempt.pk).order_by("instance__rank", "card__index")
     if rank is not None:
         leases = leases.filter(instance__rank=rank)

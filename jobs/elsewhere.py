@@ -6,6 +6,7 @@ from typing import Any
 from django.utils.translation import gettext as _
 
 MPIJOB = "mpijob"  # what such a task needs of hosts, and the key of its document that says which one it is
+NOT_HERE = "not_here"  # the code of `not_here`'s sentence: a fault of a document, a conflict of a task
 
 
 def named(document: Mapping[str, Any]) -> str:

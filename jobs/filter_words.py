@@ -119,15 +119,15 @@ class _Reader:
 
     def _businesses(self) -> tuple[int, ...] | None:
         """Return ids: of those named, else of all that the user sees. One that he does not see finds nothing."""
-        seen = access.businesses_seen_by(self._user)
         named = self._given("business")
-        if not named and access.sees_all(self._user):
-            return None
-        if named:
-            # Flags may hold commas: each text is a flag, or several.
-            parts = {part.strip() for text in named for part in (text, *text.split(","))}
-            seen = seen.filter(flag__in=[part for part in parts if not bad_character(part, lines=False)])
-        return tuple(seen.order_by("pk").values_list("pk", flat=True)) or (NOBODY,)
+        if not named:
+            seen = access.ids_seen_by(self._user)
+            return seen if seen is None else seen or (NOBODY,)
+        # Flags may hold commas: each text is a flag, or several.
+        parts = {part.strip() for text in named for part in (text, *text.split(","))}
+        flags = [part for part in parts if not bad_character(part, lines=False)]
+        found = access.businesses_seen_by(self._user).filter(flag__in=flags)
+        return tuple(found.order_by("pk").values_list("pk", flat=True)) or (NOBODY,)
 
     def _owner(self) -> int | None:
         name = next(iter(self._given("user")), "")

@@ -57,9 +57,9 @@ def conditions(filters: Filters) -> dict[str, Q]:
     if filters.text:
         found["text"] = _called(filters.text)
     if filters.gpu_types:
-        found["gpu_types"] = _holding("gpu_types", "$", filters.gpu_types)
+        found["gpu_types"] = holding("gpu_types", "$", filters.gpu_types)
     if filters.tag:
-        found["tag"] = _holding("config", "$.tags", (filters.tag,))
+        found["tag"] = holding("config", "$.tags", (filters.tag,))
     if filters.submitted_from:
         found["submitted_from"] = Q(submitted_at__gte=filters.submitted_from)
     if filters.submitted_to:
@@ -87,7 +87,7 @@ def _called(text: str) -> Q:
     return by_name if pk is None else by_name | Q(pk=pk)
 
 
-def _holding(column: str, path: str, values: tuple[Any, ...]) -> Q:
+def holding(column: str, path: str, values: tuple[Any, ...]) -> Q:
     """Return the condition that a list inside a JSON column holds one of `values`."""
     found = Q()
     for value in values:

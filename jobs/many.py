@@ -8,7 +8,7 @@ from django.contrib.auth.models import User
 from django.db import transaction
 
 from cluster import hints, rows
-from jobs import config, lifecycle, services
+from jobs import config, elsewhere, lifecycle, services
 from jobs.lifecycle import End, Order
 from jobs.models import Attempt, Claim, Task
 from jobs.states import WAITING, State
@@ -167,7 +167,7 @@ def _alone(verb: str, task: Task, user: User, outcome: Outcome, key: str | None)
         else:
             services.STEERING[verb](task, user)
     except services.Conflict as conflict:
-        if conflict.code == "not_here":
+        if conflict.code == elsewhere.NOT_HERE:
             _refused(outcome, state, conflict.message)
         else:
             outcome.skipped[WRONG_STATE, task.state] += 1

@@ -1,5 +1,6 @@
 """Pages of a list of tasks: cut by keys, in an order that an index carries, in bounded time however few tasks fit."""
 
+from collections.abc import Hashable, MutableMapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -50,6 +51,9 @@ class Key:
         return f"{(self.at - EPOCH) // timedelta(microseconds=1)}.{self.pk}"
 
 
+Edges = MutableMapping[Hashable, Key | None]  # how far pages look that begin alike
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Page:
     """The tasks of one page in their order, and the keys behind which the list goes on."""
@@ -82,10 +86,17 @@ def key(text: str, order: str) -> Key | None:
         return None
 
 
-def cut(filters: Filters, *, below: Key | None = None, above: Key | None = None, size: int) -> Page:
-    """Return the page below a key, above one, or the first."""
+def cut(
+    filters: Filters,
+    *,
+    below: Key | None = None,
+    above: Key | None = None,
+    size: int,
+    edges: Edges | None = None,
+) -> Page:
+    """Return the page below a key, above one, or the first. `edges`: of pages in the same moment, to be added to."""
     up, start = above is not None, above or below
-    found = _walk(filters, start, up, size)
+    found = _walk(filters, start, up, size, {} if edges is None else edges)
     shown = found.keys[:size]
     on = found.edge or (shown[-1] if len(found.keys) > size else None)
     back = shown[0] if start and shown else start and _beside(start, filters.order, up)
@@ -105,15 +116,19 @@ def _beside(start: Key, order: str, up: bool) -> Key:
     return replace(start, pk=max(0, start.pk - 1) if falling else min(LAST_ID, start.pk + 1))
 
 
-def _walk(filters: Filters, start: Key | None, up: bool, size: int) -> _Found:
+def _walk(filters: Filters, start: Key | None, up: bool, size: int, edges: Edges) -> _Found:
     """Look along the index, and where too few are found there, at a small set that holds all of them."""
     order = ORDERS[filters.order]
     falling = order.falling != up
     lane, rest, most = _lane(filters, order)
+    holds = str(lane.query.where)  # the conditions of the lane
+    alike = (holds, filters.order, start, falling, most)
     lane = _sorted(_beyond(lane, order, start, falling), order, falling)
     if not rest:
         return _Found(keys=_keys(lane[: size + 1], order))
-    edge = _edge(lane, order, falling, most)
+    if alike not in edges:
+        edges[alike] = _edge(lane, order, falling, most)
+    edge = edges[alike]
     if edge is not None:
         name = order.column or "pk"
         lane = lane.filter(**{f"{name}__{'gte' if falling else 'lte'}": edge.at or edge.pk})

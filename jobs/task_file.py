@@ -6,8 +6,7 @@ from typing import Any
 from django.http import StreamingHttpResponse
 from django.utils import translation
 
-from cluster import threads
-from cluster.models import GpuType
+from cluster import inventory, threads
 from jobs import csv_lines, pages
 from jobs.filters import Filters
 from jobs.models import Priority, Task
@@ -50,7 +49,7 @@ def _chunk(filters: Filters, below: Key | None, language: str) -> tuple[str, str
 def _cells(ids: list[int]) -> Iterable[list[Any]]:
     tasks = Task.objects.select_related("business", "user", "region").defer("config", "secrets").in_bulk(ids)
     last = last_attempts(ids)
-    names = dict(GpuType.objects.values_list("id", "name"))
+    names = inventory.type_names()
     for pk in ids:
         task = tasks[pk]
         types = ",".join(names[one] for one in task.gpu_types if one in names)

@@ -7,9 +7,8 @@ from django.conf import settings
 from django.contrib.auth.models import User
 from django.db import transaction
 from django.db.models import Q, Sum
-from django.utils import timezone
 
-from cluster import bundles
+from cluster import bundles, clock
 from jobs.materials import Code, Upload
 from jobs.models import Task, Template
 from jobs.source_fields import DIGEST
@@ -31,7 +30,7 @@ def find(business: Business, digest: str) -> Upload | None:
         found = Upload.objects.filter(business=business, digest=digest).first()
         if found is None or not bundles.path_of(digest).exists():
             return None
-        Upload.objects.filter(pk=found.pk).update(used_at=timezone.now())
+        Upload.objects.filter(pk=found.pk).update(used_at=clock.now())
     return found
 
 
@@ -51,7 +50,7 @@ def receive(business: Business, user: User, digest: str, read: Callable[[int], b
             if came.size > _room(business, digest):
                 raise Full
             came.keep()
-            values = {"size": came.size, "user": user, "used_at": timezone.now()}
+            values = {"size": came.size, "user": user, "used_at": clock.now()}
             with transaction.atomic():
                 upload, _new = Upload.objects.update_or_create(
                     business=business, digest=digest, defaults=values

@@ -1,17 +1,16 @@
 """What `script/test` asks of pytest: skips may count as failures, and which tests run on which database."""
 
-from pathlib import Path
-
 import pytest
 
 from launch.places import ROOT
 
-# Tests of the database run on SQLite and on PostgreSQL. These take long for another reason, and use it by one
-# connection in one transaction, without locks or threads: once is enough, on the stricter of the two.
-ON_POSTGRESQL_ALONE = (
-    "tests/kubernetes",  # an API server, kubelets and processes beside it
-    "tests/api/test_whole_schema.py",  # some hundred calls for each of five roles
-)
+# Tests of the database run on SQLite and on PostgreSQL. Those of a place named here run on PostgreSQL alone, the
+# stricter of the two, and so do tests marked `postgresql_alone`: they take long for another reason than the database.
+# Where it is about pages and calls two databases cost little (0.03 s a test), and both are somebody's.
+ON_POSTGRESQL_ALONE = {
+    "tests/kubernetes": "an API server, kubelets and processes beside it are what takes the time",
+    "tests/api/test_whole_schema.py": "some hundred calls for each of five roles, in one transaction",
+}
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -29,7 +28,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     if config.getoption("--only-database"):
         _keep(config, items, [item for item in items if _uses_database(item)])
     if config.getoption("--not-on-two"):
-        _keep(config, items, [item for item in items if not (_uses_database(item) and _is_left(item.path))])
+        _keep(config, items, [item for item in items if not (_uses_database(item) and runs_once(item))])
     if config.getoption("--only-drawn"):
         _keep(config, items, [item for item in items if _draws(item)])
 
@@ -39,8 +38,10 @@ def _keep(config: pytest.Config, items: list[pytest.Item], kept: list[pytest.Ite
     items[:] = kept
 
 
-def _is_left(path: Path) -> bool:
-    return any(path.is_relative_to(ROOT / one) for one in ON_POSTGRESQL_ALONE)
+def runs_once(item: pytest.Item) -> bool:
+    """Say whether PostgreSQL alone is enough for a test that uses the database."""
+    named = any(item.path.is_relative_to(ROOT / place) for place in ON_POSTGRESQL_ALONE)
+    return named or item.get_closest_marker("postgresql_alone") is not None
 
 
 def _draws(item: pytest.Item) -> bool:

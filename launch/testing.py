@@ -32,8 +32,11 @@ RECORDED = "TAIJI_SHARED"  # where recorded work lies, for the tests and benchma
 # A real cluster for the tests of Kubernetes: docs/kubernetes.md.
 CLUSTER = ("TAIJI_KUBECONFIG", "TAIJI_KUBE_")
 RULES = ["-p", "launch.pytest_rules"]
-SHARED = ["-n", "2"]
-BY_FILE = [*SHARED, "--dist", "loadfile"]  # the tests of a file share a server, which is started once then
+PROCESSORS = len(os.sched_getaffinity(0))
+# One more than there are processors: half of the time of tests with hosts and their processes is spent waiting.
+SHARED = ["-n", str(PROCESSORS + 1)]
+# The tests of a file share a server, which is started once then; a browser keeps its processor busy.
+BY_FILE = ["-n", str(max(2, PROCESSORS)), "--dist", "loadfile"]
 DEEDS = "1"  # the seed of what chaos breaks, and when
 USAGE = """\
 usage: script/test [--no-skips] [--audit] [PYTEST ARGUMENTS | --explore MINUTES]

@@ -60,6 +60,9 @@ _of_member = Prepared(
     lambda user, flag: Business.objects.filter(member__user=user, flag=flag).values_list(*_COLUMNS),
     *(int, str),
 )
+_ids_of_member = Prepared(
+    lambda user: Business.objects.filter(member__user=user).order_by("pk").values_list("pk"), int
+)
 
 
 def business_named(user: AnyUser, flag: str) -> Business | None:
@@ -77,6 +80,14 @@ def business_named(user: AnyUser, flag: str) -> Business | None:
 def businesses_seen_by(user: AnyUser) -> QuerySet[Business]:
     """Return the businesses that exist for `user`: he sees their tasks, quotas, code and datasets."""
     return Business.objects.all() if sees_all(user) else businesses_of(user)
+
+
+def ids_seen_by(user: AnyUser) -> tuple[int, ...] | None:
+    """Return the ids of `businesses_seen_by`, rising, by a query that is written already; None: all there are."""
+    if sees_all(user):
+        return None
+    found = _ids_of_member.ask(user.pk) if user.is_authenticated and user.is_active else []
+    return tuple(pk for (pk,) in found if pk == getattr(user, BOUND, pk))
 
 
 def businesses_led_by(user: AnyUser) -> QuerySet[Business]:

@@ -13,9 +13,9 @@ from django.utils.translation import gettext_lazy as _
 from cluster import hints
 from cluster.careful_admin import CarefulFields
 from cluster.kept_admin import AsksWhyDeleted, KeepsHistory, ReasonForm, RefusesInUse
-from quotas import identity_admin  # noqa: F401  # registers people, roles and tokens
+from quotas import audit_admin, identity_admin, reservation_admin  # noqa: F401  # they register theirs
 from quotas.exchange import Exchange
-from quotas.models import Business, DefaultGpuType, Member, Quota, Reservation
+from quotas.models import Business, DefaultGpuType, Member, Quota
 from quotas.resources import BusinessTable, MemberTable, QuotaTable
 
 MEMBERS_INLINE = 100  # more of them have their own list: a form takes so many fields, and nobody reads more
@@ -118,23 +118,6 @@ class QuotaAdmin(Exchange, AsksWhyDeleted):
     show_full_result_count = False
 
     def save_model(self, request: HttpRequest, obj: Quota, form: Any, change: bool) -> None:
-        """Let the next pass see it now."""
-        super().save_model(request, obj, form, change)
-        hints.wake_pass()
-
-
-@admin.register(Reservation)
-class ReservationAdmin(KeepsHistory):
-    """Cards kept for a business. They go before the guarantee of others, and grant no quota."""
-
-    list_display = ("business", "gpu_type", "region", "cards", "kind", "starts_at", "ends_at", "note")
-    list_filter = ("kind", "gpu_type", "region")
-    list_select_related = ("business", "gpu_type", "region")
-    search_fields = ("business__flag", "note")
-    autocomplete_fields = ("business", "gpu_type", "region")
-    show_full_result_count = False
-
-    def save_model(self, request: HttpRequest, obj: Reservation, form: Any, change: bool) -> None:
         """Let the next pass see it now."""
         super().save_model(request, obj, form, change)
         hints.wake_pass()

@@ -3,11 +3,11 @@
 from collections.abc import Iterable, Iterator
 from typing import Any
 
+from django.apps import apps
 from django.db import connection, models, transaction
-from django.utils import timezone
 from django.utils.translation import gettext_lazy as _
 
-from cluster import rows
+from cluster import clock, rows
 from quotas import origin
 
 FUNCTION = "refuse_change"  # on PostgreSQL
@@ -65,7 +65,7 @@ def note_many(
         AuditEntry,
         [(str(key), target[:255]) for key, target in targets],
         *("target_id", "target"),
-        at=timezone.now(),
+        at=clock.now(),
         deed=deed,
         actor_id=by.pk if by is not None else None,
         actor=by.get_username()[:150] if by is not None else "",
@@ -75,6 +75,12 @@ def note_many(
         token_id=where.token_id,
         args=args,
     )
+
+
+def of_target(target_id: str) -> models.QuerySet[AuditEntry]:
+    """Return what was done to rows of this id, of whatever kind: the index of targets begins with the kind."""
+    kinds = {(model._meta.model_name or "")[:32] for model in apps.get_models()}
+    return AuditEntry.objects.filter(kind__in=sorted(kinds), target_id=target_id)
 
 
 def protect() -> None:

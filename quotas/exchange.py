@@ -142,7 +142,7 @@ class Exchange(ImportExportModelAdmin):
         super().generate_log_entries(result, request)
         kind = str(self.model._meta.model_name)
         for become, deed in DEEDS.items():
-            rows = [(row.object_id, str(row.object_repr)) for row in result if row.import_type == become]
+            rows = [(row.instance.pk, str(row.instance)) for row in result if row.import_type == become]
             if rows:
                 why = request.POST.get(REASON, "")
                 audit.note_many(f"{kind}.{deed}", rows, kind=kind, by=request.user, by_table=True, reason=why)

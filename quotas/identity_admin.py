@@ -1,4 +1,4 @@
-"""People in the admin, what they are to the platform, their keys to the API, and what they did."""
+"""People in the admin, what they are to the platform, and their keys to the API."""
 
 from typing import Any
 
@@ -10,12 +10,11 @@ from django.http import HttpRequest, HttpResponse
 from django.template.response import TemplateResponse
 from django.utils.translation import gettext_lazy as _
 
-from cluster.admin import ReadOnlyAdmin
 from cluster.careful_admin import CarefulFields
 from cluster.kept_admin import RefusesInUse
 from quotas import presence
 from quotas.access import is_operator
-from quotas.models import ApiToken, AuditEntry, GroupRule, Member, PlatformRole
+from quotas.models import ApiToken, GroupRule, Member, PlatformRole
 from quotas.tokens import digest
 
 ROLES_SAID = _(
@@ -143,25 +142,3 @@ class ApiTokenAdmin(admin.ModelAdmin):
         context = {**self.admin_site.each_context(request), "title": _("The new token"), "opts": self.opts}
         context |= {"token": obj, "secret": obj.secret}  # type: ignore[attr-defined]  # set by save_model
         return TemplateResponse(request, "admin/quotas/apitoken/issued.html", context)
-
-
-@admin.register(AuditEntry)
-class AuditEntryAdmin(ReadOnlyAdmin):
-    """Who did what from where; the portal's page searches and exports it."""
-
-    list_display = ("at", "actor", "deed", "kind", "target_id", "target", "address", "token_id")
-    search_fields = ("=actor", "^deed", "=target_id", "=address")
-    show_full_result_count = False
-    fields = (
-        "at",
-        "deed",
-        "actor",
-        "actor_id",
-        "kind",
-        "target_id",
-        "target",
-        "address",
-        "agent",
-        "token_id",
-        "args",
-    )

@@ -16,9 +16,9 @@ from django.utils.functional import Promise
 from django.utils.translation import gettext_lazy as _
 from simple_history.models import HistoricalRecords
 
-from cluster import hints
+from cluster import clock, hints
 from cluster.models import GpuType, Region
-from quotas import presence, windows
+from quotas import presence, reservation_words, windows
 from quotas.audit import AuditEntry as AuditEntry
 from quotas.day_use import DayUse as DayUse
 from quotas.day_use import DayUseKept as DayUseKept
@@ -259,12 +259,17 @@ class Reservation(models.Model):
             zone=self.time_zone,
         )
 
+    @property
+    def when(self) -> str:
+        """Return when it holds, in words."""
+        return reservation_words.when(self.rule, self.get_weekday_display() or "")
+
     def clean(self) -> None:
         """Refuse what can never hold, and what another reservation of the same cards holds already."""
-        faults = dict(self._faults())
+        faults = dict(self.faults())
         if faults:
             raise ValidationError(faults)
-        now = timezone.now()
+        now = clock.now()
         others = Reservation.objects.filter(
             business=self.business_id, gpu_type=self.gpu_type_id, region=self.region_id
         )
@@ -276,7 +281,8 @@ class Reservation(models.Model):
                 message = _("It overlaps with reservation %(pk)s of the same business and type at %(at)s.")
                 raise ValidationError(message % words)
 
-    def _faults(self) -> Iterator[tuple[str, Promise]]:
+    def faults(self) -> Iterator[tuple[str, Promise]]:
+        """Return why it could never hold, by field: whatever else is reserved."""
         if self.time_zone not in available_timezones():
             yield "time_zone", _("There is no such time zone; write one like Asia/Shanghai.")
         if self.cards == 0:

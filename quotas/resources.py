@@ -8,6 +8,8 @@ from django.db.models import Prefetch
 from django.utils.translation import gettext as _
 from import_export.fields import Field
 
+from cluster import hints
+from quotas import default_types, presence
 from quotas.models import Business, DefaultGpuType, Member, Quota
 from quotas.named import Named, businesses, gpu_types, regions, text, users
 from quotas.table import Table, Whole
@@ -33,13 +35,16 @@ class QuotaTable(Table):
         model = Quota
         fields = ("business", "gpu_type", "region", "cards", "elastic_cards", "user_elastic_cards")
         import_id_fields = ("business", "gpu_type", "region")
-        use_transactions = True
-        skip_diff = True  # a copy of every instance; the table knows what it changes
 
     def get_queryset(self) -> Any:
         """Read names with the rows."""
         rows = super().get_queryset().select_related("business", "gpu_type", "region")
         return rows.order_by("business__flag", "gpu_type__name", "region__name")
+
+    def after_bulk(self, written: list[Any]) -> None:
+        """Let pages that show what is left of them look anew."""
+        if written:
+            hints.publish("cards")
 
 
 class BusinessTable(Table):
@@ -51,8 +56,6 @@ class BusinessTable(Table):
         model = Business
         fields = ("flag", "name", "default_gpu_types")
         import_id_fields = ("flag",)
-        use_transactions = True
-        skip_diff = True  # a copy of every instance; the table knows what it changes
 
     def get_queryset(self) -> Any:
         """Read types with the rows."""
@@ -87,16 +90,11 @@ class BusinessTable(Table):
             )
         instance.asked_types = list(dict.fromkeys(named.values()))
 
-    def after_save_instance(self, instance: Any, row: Any, **kwargs: Any) -> None:
+    def after_bulk(self, written: list[Any]) -> None:
         """Write the types."""
-        asked = getattr(instance, "asked_types", None)
-        if asked is None:
-            return
-        DefaultGpuType.objects.filter(business=instance).exclude(gpu_type__in=asked).delete()
-        for position, gpu_type in enumerate(asked):
-            DefaultGpuType.objects.update_or_create(
-                business=instance, gpu_type=gpu_type, defaults={"position": position}
-            )
+        default_types.write(
+            {row.pk: [one.pk for one in row.asked_types] for row in written if hasattr(row, "asked_types")}
+        )
 
 
 def _names(cell: Any) -> list[str]:
@@ -115,8 +113,6 @@ class MemberTable(Table):
         model = Member
         fields = ("business", "user", "role")
         import_id_fields = ("business", "user")
-        use_transactions = True
-        skip_diff = True  # a copy of every instance; the table knows what it changes
 
     def get_queryset(self) -> Any:
         """Read names with the rows."""
@@ -127,3 +123,7 @@ class MemberTable(Table):
         """Keep what operators decide: the identity provider changes it no more."""
         super().before_save_instance(instance, row, **kwargs)
         instance.provider = False
+
+    def after_bulk(self, written: list[Any]) -> None:
+        """Let what these users have open look anew."""
+        hints.publish(*(presence.topic(member.user_id) for member in written))

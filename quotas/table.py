@@ -4,14 +4,16 @@ from collections.abc import Mapping
 from typing import Any
 
 from django.core.exceptions import ValidationError
-from django.db import IntegrityError
+from django.db import IntegrityError, transaction
 from django.db.models import Model
 from django.utils.html import format_html
 from django.utils.translation import gettext as _
 from import_export.resources import ModelResource
+from import_export.results import Error, RowResult
 from import_export.widgets import IntegerWidget
 
 from cluster import hints
+from quotas import many_rows
 from quotas.named import NAMES, Named, batches, text
 
 REASON = "reason"  # of the whole import, asked by its form
@@ -33,12 +35,20 @@ class Whole(IntegerWidget):
 class Table(ModelResource):
     """What all of them have in common: found by names, checked like a form, kept with the reason of the import."""
 
+    class Meta:
+        use_transactions = True
+        use_bulk = True
+        batch_size = None  # all at the end: a batch before would be written although a later row has a fault
+        skip_diff = True  # a copy of every instance; the table knows what it changes
+
     def before_import(self, dataset: Any, **kwargs: Any) -> None:
         """Read what the table is about, all of it at once.
 
         Raises ValueError where a column is missing by which rows are found, or one is there twice.
         """
         self._lines: dict[tuple[Any, ...], int] = {}
+        self._new: list[tuple[int, Any, RowResult]] = []
+        self._dataset, self._heads = dataset, self.get_diff_headers()
         if fault := self._fault_of(list(dataset.headers or [])):
             del dataset[:]  # else each of its rows would have a fault as well
             raise ValueError(fault)
@@ -110,9 +120,12 @@ class Table(ModelResource):
     def after_import_row(self, row: Any, row_result: Any, **kwargs: Any) -> None:
         """Show what it changes, in marks that take no style of their own: the CSP would refuse it."""
         if self._before is None:
-            row_result.diff = [format_html("<ins>{}</ins>", cell) for cell in self._after]
+            cells: list[str] = [format_html("<ins>{}</ins>", cell) for cell in self._after]
         else:
-            row_result.diff = list(map(_marked, self._before, self._after))
+            cells = [_marked(*each) for each in zip(self._before, self._after, strict=True)]
+        row_result.diff = list(zip(self._heads, cells, strict=True))
+        if row_result.import_type == RowResult.IMPORT_TYPE_NEW:
+            self._new.append((kwargs["row_number"], row, row_result))
 
     def validate_instance(
         self, instance: Any, import_validation_errors: Any = None, validate_unique: bool = True
@@ -132,16 +145,52 @@ class Table(ModelResource):
             raise ValidationError(errors)
 
     def save_instance(self, instance: Any, is_create: bool, row: Any, **kwargs: Any) -> None:
-        """Save it; a look does not."""
+        """Keep it to be saved with the others; a look does not."""
         if not kwargs.get("dry_run"):
             super().save_instance(instance, is_create, row, **kwargs)
 
-    def do_instance_save(self, instance: Any, is_create: bool) -> None:
-        """Save it. Raises ValueError where somebody else adds the same at this moment."""
+    def bulk_create(
+        self,
+        using_transactions: bool,
+        dry_run: bool,
+        raise_errors: bool,
+        batch_size: Any = None,
+        result: Any = None,
+    ) -> None:
+        """Add the new rows; of those that somebody else adds at this moment each is a fault of its line."""
+        new = _taken_from(self.create_instances)
         try:
-            super().do_instance_save(instance, is_create)
+            with transaction.atomic():
+                many_rows.add(new)
         except IntegrityError as error:
-            raise ValueError(_what_changed(None, {})) from error
+            if not self._say_which_are_there(result):
+                self.handle_import_error(result, error, raise_errors)
+        else:
+            self.after_bulk(new)
+
+    def _say_which_are_there(self, result: Any) -> bool:
+        there = self._read(self._dataset, to_write=True)
+        taken = [(number, row, said) for number, row, said in self._new if self._key_of(row) in there]
+        for number, row, said in taken:
+            said.errors.append(Error(ValueError(_what_changed(None, {})), row=row, number=number))
+            result.append_error_row(number, row, said.errors)
+        return bool(taken)
+
+    def bulk_update(
+        self,
+        using_transactions: bool,
+        dry_run: bool,
+        raise_errors: bool,
+        batch_size: Any = None,
+        result: Any = None,
+    ) -> None:
+        """Write the rows that change."""
+        changed = _taken_from(self.update_instances)
+        many_rows.change(changed)
+        self.after_bulk(changed)
+
+    def after_bulk(self, written: list[Any]) -> None:
+        """Do what belongs to rows that were written."""
 
     def before_save_instance(self, instance: Any, row: Any, **kwargs: Any) -> None:
         """Hand the reason to the history."""
@@ -151,6 +200,13 @@ class Table(ModelResource):
         """Let the next pass see it now."""
         if not kwargs.get("dry_run"):
             hints.wake_pass()
+
+
+def _taken_from(collected: list[Any]) -> list[Any]:
+    """Return what was collected, and begin with nothing again."""
+    taken = collected[:]
+    collected.clear()
+    return taken
 
 
 def _marked(old: str, new: str) -> str:

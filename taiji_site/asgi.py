@@ -18,11 +18,11 @@ django_application = get_asgi_application()
 from cluster import lane  # noqa: E402
 from jobs.api import lane as api_lane  # noqa: E402
 from jobs.api import upload_door  # noqa: E402
-from jobs.portal import crowd, parts  # noqa: E402
+from jobs.portal import crowd, live, parts  # noqa: E402
 from jobs.portal.routing import websocket_urlpatterns  # noqa: E402
-from taiji_site import page_origins  # noqa: E402
+from taiji_site import garbage, page_origins  # noqa: E402
 
-application = ProtocolTypeRouter(
+routes = ProtocolTypeRouter(
     {
         "http": lane.before(
             crowd.before(
@@ -31,6 +31,7 @@ application = ProtocolTypeRouter(
                 )
             )
         ),
-        "websocket": page_origins.only(AuthMiddlewareStack(URLRouter(websocket_urlpatterns))),
+        "websocket": page_origins.only(live.straight(AuthMiddlewareStack(URLRouter(websocket_urlpatterns)))),
     }
 )
+application = garbage.in_calm(cast("lane.Application", routes))

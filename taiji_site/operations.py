@@ -1,12 +1,14 @@
 """The admin: operators change everything in it, auditors look, and for all others it does not exist."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
+from contextlib import nullcontext
 from functools import wraps
 from typing import Any, TypeVar
 from urllib.parse import urlencode
 
 from django.contrib.admin import AdminSite, ModelAdmin
 from django.core.exceptions import BadRequest
+from django.db import transaction
 from django.db.models import Model, QuerySet
 from django.http import Http404, HttpRequest, HttpResponse, HttpResponseBase, HttpResponseRedirect
 from django.urls import reverse
@@ -62,26 +64,45 @@ class Operations(AdminSite):
 class Audited(Careful):
     """What the admin writes into its own history goes into the audit too, in the same transaction."""
 
+    def construct_change_message(
+        self, request: HttpRequest, form: Any, formsets: Any, add: bool = False
+    ) -> Any:
+        """Keep the reasons that were given, which the admin's own words leave out."""
+        forms = [form, *(each for formset in formsets or () for each in formset.forms)]
+        given = (getattr(each, "cleaned_data", {}).get("reason") for each in forms if each.has_changed())
+        form.instance.reasons = "; ".join(dict.fromkeys(filter(None, given)))
+        return super().construct_change_message(request, form, formsets, add)
+
     def log_addition(self, request: HttpRequest, obj: Model, message: Any) -> Any:
         """Write that a row was added."""
-        _note("added", request, obj, message)
+        _note("added", request, obj, message, getattr(obj, "reasons", ""))
         return super().log_addition(request, obj, message)
 
     def log_change(self, request: HttpRequest, obj: Model, message: Any) -> Any:
         """Write that a row was changed, and which fields."""
-        _note("changed", request, obj, message)
+        _note("changed", request, obj, message, getattr(obj, "reasons", ""))
         return super().log_change(request, obj, message)
 
-    def log_deletions(self, request: HttpRequest, queryset: QuerySet[Any]) -> Any:
-        """Write that rows are removed."""
-        rows: Sequence[Model] = list(queryset)
-        for row in rows:
-            _note("removed", request, row, "")
-        return super().log_deletions(request, queryset)
+    def response_action(self, request: HttpRequest, queryset: QuerySet[Any], *args: Any) -> Any:
+        """Do something to chosen rows; they are deleted, and that is written, in one transaction."""
+        together = request.POST.get("action") == "delete_selected"  # others have transactions of their own
+        with transaction.atomic() if together else nullcontext():
+            return super().response_action(request, queryset, *args)
+
+    def log_deletions(self, request: HttpRequest, queryset: Any) -> Any:
+        """Write that rows are removed: those that nobody else has removed meanwhile, nor does now."""
+        asked: list[Model] = list(queryset)
+        rows = self.model._default_manager.filter(pk__in=[row.pk for row in asked]).order_by("pk")
+        there = set(rows.select_for_update().values_list("pk", flat=True))
+        removed = [row for row in asked if row.pk in there]
+        for row in removed:
+            _note("removed", request, row, "", request.POST.get("reason", "").strip())
+        return super().log_deletions(request, removed) if removed else []  # type: ignore[arg-type]  # it goes through them
 
 
-def _note(what: str, request: HttpRequest, row: Model, message: Any) -> None:
+def _note(what: str, request: HttpRequest, row: Model, message: Any, reason: str) -> None:
     """Write a deed; the admin's own words name fields, never their values."""
     kind = row._meta.model_name or ""
-    said = {"said": message} if message else {}
-    audit.note(f"{kind}.{what}", by=request.user, on=row, **said)
+    besides = {"said": message, "reason": reason}
+    known = {name: value for name, value in besides.items() if value}
+    audit.note(f"{kind}.{what}", by=request.user, on=row, **known)

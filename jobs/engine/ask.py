@@ -10,11 +10,13 @@ from django.contrib.auth.models import User
 from django.utils import timezone
 from django.utils.translation import gettext as _
 
+from cluster import clock
 from cluster.models import Host, Region
 from jobs import capacity, config
 from jobs.engine import forecasts, rehearsal
 from jobs.engine.rehearsal import ASKED, Outcome, Rehearsal
 from jobs.engine.verdict import Said, Share, Verdict, Victim, Where
+from jobs.lookups import Lookups, flags_of
 from jobs.models import Task, TaskClass
 from jobs.scheduling import types
 from jobs.scheduling.reasons import SENTENCES, TIMES, Reason
@@ -32,7 +34,7 @@ def preview(user: User, document: Mapping[str, Any], *, alternatives: bool = Fal
     """
     wanted = _read(user, document)
     known = rehearsal.current()
-    asked = waiting_of(wanted, time.time())
+    asked = waiting_of(wanted, clock.seconds())
     found = _never(wanted) or _verdict(known, asked, user)
     if not alternatives or found.verdict == "starts":
         return found
@@ -43,8 +45,10 @@ def preview(user: User, document: Mapping[str, Any], *, alternatives: bool = Fal
 
 def _read(user: User, document: Mapping[str, Any]) -> config.Config:
     """Return what the document asks for, be it more than there is; raises config.Invalid with all other faults."""
+    known = Lookups(user, flags_of([document]))
+    known.look_at_types_anew()  # nothing is written, which would tell that a type is gone
     try:
-        return config.read(document, user=user, could_ever=False)
+        return config.read(document, user=user, could_ever=False, lookups=known)
     except config.Invalid:
         config.read(document, user=user)  # says all that is wrong together
         raise

@@ -1,6 +1,5 @@
 """Every card of every host by what it is used for: the picture that operators look at."""
 
-import time
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -8,8 +7,9 @@ from datetime import UTC, datetime, timedelta
 
 from django.db.models import FilteredRelation, Q
 
+from cluster import clock, inventory
 from cluster.fresh import Fresh
-from cluster.models import Card, GpuType, Host
+from cluster.models import Card, Host
 from jobs.engine import snapshot
 from jobs.models import Attempt, Claim, TaskClass
 from jobs.scheduling import types
@@ -60,9 +60,9 @@ def current() -> CardMap:
 
 def load() -> CardMap:
     """Return the map in a fixed number of queries; cards that their host reports no more are left out."""
-    now = time.time()
+    now = clock.seconds()
     facts = _hosts()
-    names = dict(GpuType.objects.values_list("pk", "name"))
+    names = inventory.type_names()
     kept = _kept(now)
     blocks = [
         Block(host=host, name=name, region=region, gpu_type=names[gpu_type], state=state, cells=cells)

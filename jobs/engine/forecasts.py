@@ -80,7 +80,7 @@ def _run(now: datetime, mine: QuerySet[Forecast]) -> Done | None:
         return None
     marks = [time.perf_counter()]
     policy = snapshot.policy()
-    loaded = snapshot.load(time.time(), policy.fair_half_life_s)
+    loaded = snapshot.load(clock.seconds(), policy.fair_half_life_s)
     given = lengths()
     marks.append(time.perf_counter())
     try:

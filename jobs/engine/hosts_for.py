@@ -3,6 +3,7 @@
 import threading
 import time
 
+from cluster import clock
 from jobs.engine import snapshot
 from jobs.models import Task
 from jobs.scheduling import types
@@ -47,7 +48,7 @@ _look = _Look()
 
 
 def _load() -> Cluster:
-    known = snapshot.load_hosts(time.time())
+    known = snapshot.load_hosts(clock.seconds())
     cluster = Cluster.of(known)
     for claim in known.claims:
         cluster.hold(claim, business=0)  # no quota is looked at

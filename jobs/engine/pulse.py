@@ -1,17 +1,17 @@
 """How long ago the scheduler last looked, and where to look when that is too long ago."""
 
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Literal
 
 from django.conf import settings
 from django.db.models import Subquery
 from django.db.models.functions import Now
-from django.utils import timezone
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy as _t
 from django.utils.translation import ngettext
 
+from cluster import clock
 from cluster.models import FreeCardSample
 from jobs.models import PassLease, Task
 from jobs.states import State
@@ -106,7 +106,7 @@ def look() -> Pulse:
     """
     counts = FreeCardSample.objects.order_by("-at").values("at")[:1]
     lease = PassLease.objects.filter(pk=1).annotate(now=Now(), counted_at=Subquery(counts)).first()
-    now = lease.now if lease else timezone.now()
+    now = lease.now if lease else clock.now()
     ended = lease.finished_at if lease else None
     age_s = max(0.0, (now - ended).total_seconds()) if ended else None
     late = age_s > late_after_s() if age_s is not None else _somebody_waits(now)
@@ -123,7 +123,7 @@ def look() -> Pulse:
 
 def _clock_off_s(lease: PassLease | None, now: datetime) -> float:
     """Return by how much the clock is ahead of the database's, here or where the pass was made, whichever is more."""
-    mine = (timezone.now() - now).total_seconds()
+    mine = (datetime.now(UTC) - now).total_seconds()  # of this machine, not the one that servers share
     return max(mine, lease.clock_off_s if lease else 0.0, key=abs)
 
 

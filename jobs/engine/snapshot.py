@@ -11,7 +11,8 @@ from typing import Any, Literal
 from django.db.models import BooleanField, ExpressionWrapper, F, FilteredRelation, Q, TextField
 from django.db.models.functions import Cast
 
-from cluster.models import Card, GpuType, Host
+from cluster import inventory
+from cluster.models import Card, Host
 from jobs.engine import past_use
 from jobs.engine.epoch import Epoch
 from jobs.models import Attempt, Claim, Policy, Task
@@ -60,7 +61,7 @@ def load(now: float, fair_half_life_s: float) -> Loaded:
         claims=tuple(_claims()),
         reservations=tuple(reservations(now, WINDOWS_AHEAD)),
         usage=tuple(past_use.read(now, fair_half_life_s)),
-        type_names=dict(GpuType.objects.values_list("id", "name")),
+        type_names=inventory.type_names(),
         host_names={host: name for host, name, _remark in named},
         host_remarks={host: remark for host, _name, remark in named if remark},
         business_names=dict(Business.objects.values_list("id", "flag")),

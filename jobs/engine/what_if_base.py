@@ -148,4 +148,4 @@ def _save(row: Quota | Policy, user: User, reason: str) -> None:
     row._change_reason = reason  # type: ignore[union-attr]  # of simple_history
     row._history_user = user  # type: ignore[union-attr]
     row.save()
-    audit.note(f"{row._meta.model_name}.changed", by=user, on=row, said=reason)
+    audit.note(f"{row._meta.model_name}.changed", by=user, on=row, reason=reason)

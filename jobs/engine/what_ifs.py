@@ -1,7 +1,6 @@
 """Questions what would have been: asked, replayed one at a time in the background, called off, forgotten."""
 
 import logging
-import time
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -91,7 +90,7 @@ class _Mine:
 
 
 def _answer(question: WhatIf, mine: _Mine) -> None:
-    work = replay.load(time.time(), question.days)
+    work = replay.load(clock.seconds(), question.days)
     if not work.tasks:
         mine.end(State.FAILED, fault="no_work")
         return

@@ -46,9 +46,10 @@ def password(request: PortalRequest) -> HttpResponse:
 def make_token(request: PortalRequest) -> HttpResponse:
     """Make a token, and show it in this answer alone."""
     form = tokens.TokenForm(request.POST, user=request.user)
-    if not form.is_valid():
+    made = tokens.make(request.user, form) if form.is_valid() else None
+    if made is None:
         return show(request, token_form=form, status=400)
-    return show(request, made=tokens.make(request.user, form), status=201)
+    return show(request, made=made, status=201)
 
 
 @page

@@ -12,7 +12,7 @@ from django.utils.functional import Promise
 from django.utils.translation import gettext_lazy as _
 from django.views.decorators.http import require_safe
 
-from jobs import audit_search
+from jobs import audit_search, deed_args
 from jobs.filters import number
 from jobs.portal.deed_words import said
 from jobs.portal.doors import PortalRequest, oversee, page
@@ -113,5 +113,5 @@ def _line(entry: AuditEntry) -> Line:
         address=entry.address,
         agent=entry.agent,
         token_id=entry.token_id,
-        args=audit_search.args(entry),
+        args=deed_args.in_words(entry.args),
     )

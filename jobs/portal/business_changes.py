@@ -10,7 +10,8 @@ from django.db.models.functions import Lag
 from django.utils.functional import Promise
 from django.utils.translation import gettext_lazy as _
 
-from cluster.models import GpuType, Region
+from cluster import inventory
+from cluster.models import Region
 from quotas.models import Business, Quota
 
 SHOWN = 20
@@ -40,7 +41,7 @@ def changes(found: Business) -> list[Change]:
     before = {f"old_{name}": Window(Lag(name), partition_by="id", order_by="history_id") for name in FIELDS}
     entries: Any = Quota.history
     rows = entries.filter(business=found.pk).annotate(**before).annotate(who=F("history_user__username"))
-    types = dict(GpuType.objects.values_list("pk", "name"))
+    types = inventory.type_names()
     regions = dict(Region.objects.values_list("pk", "name"))
     return [
         Change(

@@ -8,7 +8,7 @@ from datetime import date, datetime, timedelta
 from django.contrib.auth.models import User
 from django.utils import timezone
 
-from cluster.models import GpuType
+from cluster import clock, inventory
 from jobs.models import Attempt, TaskClass
 from quotas import card_hours
 from quotas.card_hours import Span, Use
@@ -60,7 +60,7 @@ class Hours:
 
 def hours(found: Business, days: int, only_user: int | None) -> Hours:
     """Return the card-hours of the last `days`, today among them; `only_user`: name nobody else. Seven queries."""
-    now = timezone.now()
+    now = clock.now()
     today = timezone.localdate(now)
     first = today - timedelta(days=days - 1)
     running = _running(found, now)
@@ -72,7 +72,7 @@ def hours(found: Business, days: int, only_user: int | None) -> Hours:
         for one in (by_day.get(share.day), types[share.gpu_type], total):
             if one is not None:
                 one.add(share.task_class, card_s / HOUR_S)
-    names = dict(GpuType.objects.values_list("pk", "name"))
+    names = inventory.type_names()
     users = _users(use, running, only_user)
     return Hours(
         by_day=list(by_day.items()),

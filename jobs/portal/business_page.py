@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from django.db.models import Q
 from django.http import HttpResponse
 from django.shortcuts import get_object_or_404, render
-from django.utils import timezone
 from django.views.decorators.http import require_safe
 
-from cluster.models import GpuType, Region
+from cluster import clock, inventory
+from cluster.models import Region
 from jobs.models import Template
 from jobs.portal import business_changes, business_figures, business_hours
 from jobs.portal.business_figures import Line
@@ -66,7 +66,7 @@ def days_of(request: PortalRequest) -> int:
 
 def quota_lines(found: Business) -> list[NamedLine]:
     """Return a line for each type and, within it, for each region with a quota of its own or with use."""
-    types = dict(GpuType.objects.values_list("pk", "name"))
+    types = inventory.type_names()
     regions = dict(Region.objects.values_list("pk", "name"))
     named = [
         NamedLine(
@@ -85,6 +85,6 @@ def members(found: Business) -> Iterable[Member]:
 
 def reservations(found: Business) -> Iterable[Reservation]:
     """Return what is reserved for the business now or later."""
-    over = Q(kind=Reservation.Kind.ONCE, ends_at__lte=timezone.now())
+    over = Q(kind=Reservation.Kind.ONCE, ends_at__lte=clock.now())
     rows = Reservation.objects.filter(business=found).exclude(over)
     return rows.select_related("gpu_type", "region").order_by("kind", "starts_at", "pk")

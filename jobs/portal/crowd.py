@@ -1,7 +1,7 @@
 """Free cards for a thousand pages that ask together: made once for all readers of a kind, and sent by a short way.
 
 Who may read is known from the sockets (readers.py): a page that is told of a change has one open, which looks after
-its session and rights. Any other request goes the way of the other parts of pages (parts.py).
+its session and rights; a page without one is known by its session (looked_up.py).
 """
 
 import asyncio
@@ -17,12 +17,12 @@ from django.utils.cache import add_never_cache_headers
 
 from cluster import hub, lane, threads
 from cluster.inventory import FreeCards
-from jobs.portal import free_cards
+from jobs.portal import free_cards, looked_up
 from jobs.portal.free_cards import Kind, QuotasLeft
 from jobs.portal.readers import browser_of, readers
 
 TOPIC = "cards"
-CALM_S = 0.25  # a storm of changes is looked at so often at most
+CALM_S = 0.25  # a storm of changes is looked at so often on average
 OLD_S = 60.0  # made anew after this also where nothing was heard
 QUERY = b"part=cards"  # behind the address of the first page
 HEADERS = {"X-Content-Type-Options": "nosniff", "Vary": "Cookie"}
@@ -56,7 +56,7 @@ def _is_asked(scope: lane.Message) -> bool:
 async def _answer(scope: lane.Message) -> Sent | None:
     """Return what is sent; None where nobody known asks for it, or it cannot be made here now."""
     browser = browser_of(scope)
-    reader = readers.of(browser.session_key)
+    reader = await looked_up.reader(browser)
     if reader is None:
         return None
     try:
@@ -89,7 +89,8 @@ class Version:
         made = self._fragments.get((language, kind))
         if made is None:
             made = self._fragments[language, kind] = asyncio.create_task(self._fill(language, kind))
-        return await asyncio.shield(made)  # whoever hangs up breaks nothing off for the others
+        # Whoever hangs up breaks nothing off for the others.
+        return made.result() if made.done() else await asyncio.shield(made)
 
     def is_old(self) -> bool:
         """Say whether there may be another one by now."""
@@ -119,19 +120,26 @@ class Tiles:
     def __init__(self) -> None:
         """Begin with none; the first question makes the first version."""
         self._version: Version | None = None
+        self._before = 0.0  # when the version before it was made
 
     async def fragment(self, language: str, kind: Kind) -> Sent:
         """Return the fragment for a kind of reader, as of a moment after the last change; raises django.db.Error."""
         version = self._version
         if version is None or version.is_old():
-            now = asyncio.get_running_loop().time()
-            version = self._version = Version(max(now, version.made_at + CALM_S) if version else now)
+            version = self._version = self._next(version)
         try:
             return await version.fragment(language, kind)
         except Error:
             if self._version is version:
                 self._version = None
             raise
+
+    def _next(self, last: Version | None) -> Version:
+        """Return a new version, made now: one change is often told of in two pieces. A third has to wait."""
+        now = asyncio.get_running_loop().time()
+        made_at = max(now, self._before + 2 * CALM_S) if last else now
+        self._before = last.made_at if last else 0.0
+        return Version(made_at)
 
 
 async def _frame(language: str, free: list[FreeCards], *, exact: bool) -> list[str]:

@@ -10,6 +10,7 @@ from django.http import Http404, HttpRequest, HttpResponse, HttpResponseBase
 from django.views.decorators.cache import never_cache
 from django_htmx.middleware import HtmxDetails
 
+from cluster import clock
 from quotas import access
 
 
@@ -29,7 +30,9 @@ def page(view: Callable[..., HttpResponseBase]) -> Callable[..., HttpResponseBas
 
     @wraps(view)
     def enter(request: HttpRequest, *args: object, **kwargs: object) -> HttpResponseBase:
-        if request.headers.get("HX-Request") and not request.user.is_authenticated:
+        if request.user.is_authenticated:
+            clock.follow()  # what he does here bears the time that servers share
+        elif request.headers.get("HX-Request"):
             return HttpResponse(status=HTTPStatus.UNAUTHORIZED)
         return view_of_member(request, *args, **kwargs)
 

@@ -5,9 +5,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from itertools import groupby
 
-from django.utils import timezone
-
-from cluster import inventory, samples
+from cluster import clock, inventory, samples
 from cluster.fresh import Fresh
 from cluster.inventory import FreeCards
 from jobs import use
@@ -77,7 +75,7 @@ def kind_of(user: AnyUser) -> Kind:
 
 def now() -> list[FreeCards]:
     """Return what is free at this moment."""
-    return inventory.free_cards(timezone.now(), use.held_cards())
+    return inventory.free_cards(clock.now(), use.held_cards())
 
 
 def by_region(kind: Kind) -> list[RegionTiles]:
@@ -99,7 +97,7 @@ def tiles(
     found = [
         Tile(
             free=one,
-            high=None if one.high is None else min(one.high, one.cards),
+            high=one.most,
             exact=exact,
             quotas=quotas[number] if quotas else [],
             slot=slots[number] if slots else "",
@@ -115,7 +113,7 @@ def tiles(
 
 
 _free = Fresh(now, FREE_S)
-_last_day = Fresh(lambda: samples.last_day(timezone.now()), COURSE_S)
+_last_day = Fresh(lambda: samples.last_day(clock.now()), COURSE_S)
 
 
 class QuotasLeft:

@@ -10,6 +10,7 @@ from django.utils.formats import date_format
 from django.utils.translation import gettext as _
 
 from cluster import logs, stuck
+from cluster.clock import now
 from cluster.host_sentences import shown
 from cluster.models import CardLease, Instance
 from jobs import endings, losses, task_events
@@ -140,7 +141,7 @@ def _run(task: Task, attempt: Attempt, members: list[Member], named: dict[int, c
         running_at=attempt.running_at,
         told_at=attempt.ending_at,
         ended_at=attempt.ended_at,
-        lasted=max((attempt.ended_at or timezone.now()) - attempt.created_at, timedelta()),
+        lasted=max((attempt.ended_at or now()) - attempt.created_at, timedelta()),
         status=rows.status(state),
         said=_ended_so(attempt),
         advice=endings.advice(attempt.outcome_code or attempt.ending_code),
@@ -187,7 +188,7 @@ def _trouble(instance: Instance) -> str:
     if instance.phase == Instance.Phase.GONE:
         return ""
     asked_at, lost_since = instance.stop_asked_at, instance.host.lost_since
-    stuck_so = stuck.sentence(instance.phase, asked_at, lost_since, timezone.now())
+    stuck_so = stuck.sentence(instance.phase, asked_at, lost_since, now())
     return stuck_so or shown(instance.host.trouble)
 
 

@@ -19,6 +19,7 @@ from jobs.host_words import VERBS
 from jobs.models import Attempt, Task
 from jobs.portal.doors import PortalRequest, oversee, page
 from jobs.portal.words import CLASS_COLOURS, CLASSES
+from jobs.states import State as TaskState
 from quotas import access
 
 EVENTS = 20  # on one page
@@ -36,6 +37,7 @@ class Holder:
     class_label: str | Promise
     class_colour: str
     since: datetime
+    idle_until: datetime | None  # its command ended, and its place is kept until then
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -160,9 +162,9 @@ def _holders(request: PortalRequest, gangs: set[int]) -> Iterable[tuple[int, Hol
     rows = Attempt.objects.filter(pk__in=gangs, task__in=Task.objects.visible_to(request.user))
     columns = (
         *("pk", "task_id", "task_class", "created_at"),
-        *("task__task_flag", "task__business__flag", "task__user__username"),
+        *("task__task_flag", "task__business__flag", "task__user__username", "task__state", "keep_until"),
     )
-    for pk, task, task_class, since, flag, business, user in rows.values_list(*columns):
+    for pk, task, task_class, since, flag, business, user, state, until in rows.values_list(*columns):
         yield (
             pk,
             Holder(
@@ -173,6 +175,7 @@ def _holders(request: PortalRequest, gangs: set[int]) -> Iterable[tuple[int, Hol
                 class_label=CLASSES[task_class],
                 class_colour=CLASS_COLOURS[task_class],
                 since=since,
+                idle_until=until if state == TaskState.KEEPING else None,
             ),
         )
 

@@ -64,6 +64,7 @@ def cut(request: PortalRequest, filters: Filters) -> Page:
     """Return the page that the address asks for; a key that means nothing is the first page's."""
     above = pages.key(request.GET.get("above", ""), filters.order)
     below = pages.key(request.GET.get("below", ""), filters.order) if above is None else None
-    found = pages.cut(filters, above=above, below=below, size=PAGE)
-    rows = rows_of(found.ids, known.of(request))
+    together = known.of(request)
+    found = pages.cut(filters, above=above, below=below, size=PAGE, edges=together.edges)
+    rows = rows_of(found.ids, together.rows)
     return Page(rows=rows, above=found.above, below=found.below, cut_short=found.cut_short)

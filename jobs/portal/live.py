@@ -4,6 +4,7 @@ import asyncio
 import json
 import logging
 import random
+from functools import lru_cache
 from typing import Any
 from urllib.parse import parse_qs
 
@@ -11,7 +12,7 @@ from channels.generic.websocket import AsyncWebsocketConsumer
 from django.contrib.auth.models import User
 from django.db import Error
 
-from cluster import hub, threads
+from cluster import hub, lane, threads
 from jobs.models import Attempt, Task
 from jobs.portal.readers import Reader, reader_of, readers
 from quotas import access, presence
@@ -30,6 +31,16 @@ SPREAD_MS_EACH = 0.4
 SPREAD_MS_MOST = 20_000
 # Who may not see a topic any more is told nothing after this, also where the word of it was lost.
 RECHECK_S = 60.0
+SEND = "taiji.send"
+
+
+def straight(application: lane.Application) -> lane.Application:
+    """Return `application` with a straight way for news: past what looks at each message whether a session changed."""
+
+    async def route(scope: lane.Message, receive: lane.Receive, send: lane.Send) -> None:
+        await application({**scope, SEND: send}, receive, send)
+
+    return route
 
 
 class Live(AsyncWebsocketConsumer):
@@ -68,13 +79,17 @@ class Live(AsyncWebsocketConsumer):
         return await threads.run_for_pages(_reader_now, self.user, self.topics, self.session_key)
 
     async def _tell(self, reader: Reader) -> None:
+        loop, send = asyncio.get_running_loop(), self.scope.get(SEND, self.base_send)
         async with hub.listen(*self.topics) as listener:
             with readers.present(self.session_key, reader):
                 changed = set(self.topics)
                 while True:
-                    await self.send(text_data=message(changed))
-                    await asyncio.sleep(CALM_S)
+                    await send({"type": "websocket.send", "text": message(changed)})
+                    calm_at = loop.time() + CALM_S
                     changed = await self._news(listener)
+                    if (calm_s := calm_at - loop.time()) > 0:
+                        await asyncio.sleep(calm_s)
+                        changed |= listener.taken()
 
     async def _news(self, listener: hub.Listener) -> set[str]:
         """Return what changed, or is to be looked at because nothing can be known of it."""
@@ -104,8 +119,12 @@ class Live(AsyncWebsocketConsumer):
 
 def message(changed: set[str]) -> str:
     """Return what a page is told; of a thousand pages each waits a while of its own before it asks."""
-    spread_ms = {topic: _spread_ms(topic) for topic in sorted(changed)}
-    return json.dumps({"changed": sorted(changed), "spread_ms": spread_ms})
+    return _message(tuple((topic, _spread_ms(topic)) for topic in sorted(changed)))
+
+
+@lru_cache(256)  # a thousand sockets send the same
+def _message(spread: tuple[tuple[str, float], ...]) -> str:
+    return json.dumps({"changed": [topic for topic, _ms in spread], "spread_ms": dict(spread)})
 
 
 def _spread_ms(topic: str) -> float:

@@ -17,7 +17,7 @@ from django.views.decorators.http import require_POST
 
 from jobs.portal import oidc_login
 from jobs.portal.doors import PortalRequest, page
-from quotas import audit, oidc, origin, presence, throttle
+from quotas import audit, oidc, origin, passwords, presence, throttle
 
 TOO_MANY = "too_many"  # code of a refusal
 
@@ -146,19 +146,19 @@ class OwnPasswordForm(PasswordChangeForm):
 
     def clean_old_password(self) -> str:
         """Refuse a wrong one."""
-        counted = throttle.old_password(self.user.pk)
-        if wait_s := throttle.claim(counted):
-            raise ValidationError(too_many(wait_s), code=TOO_MANY)
-        given = super().clean_old_password()
-        throttle.forgive(counted)
+        given = str(self.cleaned_data["old_password"])
+        try:
+            right = passwords.is_old(self.user, given)
+        except passwords.TooManyTries as tries:
+            raise ValidationError(too_many(tries.wait_s), code=TOO_MANY) from None
+        if not right:
+            raise ValidationError(self.error_messages["password_incorrect"], code="password_incorrect")
         return given
 
 
 def change_password(request: PortalRequest, form: OwnPasswordForm) -> None:
     """Set the new password, and log the user out everywhere else."""
     with transaction.atomic():
-        user = form.save()
-        auth.update_session_auth_hash(request, user)
-        presence.end_sessions(user.pk, keep=request.session.session_key)
-        audit.note("password.changed", by=user, name="")
+        passwords.change(request.user, form.cleaned_data["new_password1"], keep=request.session.session_key)
+        auth.update_session_auth_hash(request, request.user)
     messages.success(request, _("Your password is changed; everywhere else you are logged out."))

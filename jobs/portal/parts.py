@@ -2,8 +2,8 @@
 
 A change makes all pages that show it ask at once. Here the questions wait for one of a few threads, in which all of
 Django runs; who asks for the same meanwhile, or a moment later, gets the same bytes. Who that may be is known from the
-sockets (readers.py), and for the page of a task from the answer (audience.py); anybody else is answered alone. Lists
-that are not the same share the rows they have in common (known.py). Free cards come by a shorter way still (crowd.py).
+sockets (readers.py), sessions (looked_up.py) and, for the page of a task, the answer (audience.py). Lists that are
+not the same share what they have in common (known.py). Free cards come by a shorter way still (crowd.py).
 """
 
 import asyncio
@@ -15,9 +15,9 @@ from http import HTTPStatus
 from django.http import QueryDict
 
 from cluster import hub, lane, threads, whole
-from jobs.portal import audience, known
+from jobs.portal import audience, known, looked_up, present
 from jobs.portal.audience import Audience
-from jobs.portal.readers import Reader, browser_of, readers
+from jobs.portal.readers import Reader, browser_of
 
 CALM_S = 0.25  # in a storm of changes the same is made so often at most
 FRESH_S = 1.0  # anything else than the topic, such as the time, may have changed after this
@@ -90,7 +90,7 @@ def before(application: lane.Application) -> lane.Application:
 
 async def _answer(part: Part, topic: str, scope: lane.Message, target: str) -> Sent:
     browser = browser_of(scope)
-    reader = readers.of(browser.session_key)
+    reader = await looked_up.reader(browser)
     if reader is None:
         return await _answers().alone(scope)
     query = scope["query_string"]
@@ -124,7 +124,7 @@ class _Moment:
 
     until: float
     mark: hub.Mark
-    rows: known.Known = field(default_factory=dict)
+    read: known.Known = field(default_factory=known.Known)
 
 
 class Answers:
@@ -142,7 +142,8 @@ class Answers:
         found = self._found.get(key)
         if found is None or not found.is_right():
             found = self._begin(key, found, _Answer(topic, scope, reader))
-        made = await asyncio.shield(found.making)  # whoever hangs up breaks nothing off for the others
+        # Whoever hangs up breaks nothing off for the others.
+        made = found.making.result() if found.making.done() else await asyncio.shield(found.making)
         if found.scope is scope:
             return made.sent
         if not _is_for_all(made.sent):
@@ -174,7 +175,8 @@ class Answers:
             found.made_at = asyncio.get_running_loop().time()
             found.mark = hub.mark()  # what is heard from here on makes it old
             now = self._moment(found.topic, found.made_at, found.mark)
-            return await threads.run_for_pages(_made, {**found.scope, known.IN_SCOPE: now.rows})
+            more = {known.IN_SCOPE: now.read, present.IN_SCOPE: found.reader}
+            return await threads.run_for_pages(_made, {**found.scope, **more})
 
     def _moment(self, topic: str, at: float, mark: hub.Mark) -> _Moment:
         moment = self._moments.get(topic)

@@ -12,10 +12,11 @@ from django.db.models.functions import Cast
 from django.utils.functional import Promise
 from django.utils.translation import gettext_lazy as _
 
-from cluster.models import GpuType
+from cluster import inventory
 from jobs.filters import QUEUE
-from jobs.models import Task, TaskClass
+from jobs.models import Task
 from jobs.portal.filter_labels import REASONS
+from jobs.portal.words import CLASSES
 from quotas.access import AnyUser
 
 NEW: Promise = _("no pass has looked at it yet")
@@ -25,6 +26,7 @@ NEW: Promise = _("no pass has looked at it yet")
 class Number:
     """How many tasks of one class wait so, and where they are listed."""
 
+    label: str | Promise  # of the class, blank for all of them
     tasks: int
     address: str  # the query of the list of tasks
 
@@ -65,7 +67,7 @@ class _Group:
 def read(user: AnyUser) -> Figures:
     """Return the queue of all that `user` sees; one grouped query, and the names of the types."""
     groups = _groups(user)
-    names = dict(GpuType.objects.values_list("pk", "name")) if groups else {}
+    names = inventory.type_names() if groups else {}
     by_reason, by_type = defaultdict(list), defaultdict(list)
     for group in groups:
         by_reason[group.reason].append(group)
@@ -112,12 +114,12 @@ def _line(label: str | Promise, query: dict[str, str | list[str]], groups: list[
         by_class[group.task_class] += group.tasks
     return Line(
         label=label,
-        classes=[_count(by_class[word], {**query, "class": word}) for word in TaskClass.values],
-        all=_count(by_class.total(), query),
+        classes=[_count(label, by_class[word], {**query, "class": word}) for word, label in CLASSES.items()],
+        all=_count("", by_class.total(), query),
         cards=sum(group.cards for group in groups),
         since=min(group.since for group in groups),
     )
 
 
-def _count(tasks: int, query: dict[str, str | list[str]]) -> Number:
-    return Number(tasks=tasks, address=urlencode({"state": QUEUE, **query}, doseq=True))
+def _count(label: str | Promise, tasks: int, query: dict[str, str | list[str]]) -> Number:
+    return Number(label=label, tasks=tasks, address=urlencode({"state": QUEUE, **query}, doseq=True))

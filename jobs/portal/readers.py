@@ -6,17 +6,17 @@ answered without asking the database who asks.
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache
 
 from django.conf import settings
+from django.contrib.auth.models import User
 from django.http import HttpRequest, parse_cookie
 from django.utils import translation
 
 from cluster import lane
 from jobs.portal.free_cards import Kind
 from quotas import access
-from quotas.access import AnyUser
 from quotas.models import Member
 
 
@@ -28,18 +28,20 @@ class Reader:
     kind: Kind
     leads: frozenset[int]  # businesses whose tasks are his to steer
     operates: bool  # the platform: all tasks are
+    user: User = field(compare=False, repr=False)  # as he was read then
 
 
-def reader_of(user: AnyUser) -> Reader:
+def reader_of(user: User) -> Reader:
     """Return what `user` is as a reader; one query."""
     found = Member.objects.filter(user=user.pk).order_by("business__flag")
     mine = list(found.values_list("business", "business__flag", "role"))
     businesses = tuple((pk, flag) for pk, flag, _role in mine)
     return Reader(
-        user_id=user.pk or 0,
+        user_id=user.pk,
         kind=Kind(exact=access.sees_all(user), businesses=businesses),
         leads=frozenset(pk for pk, _flag, role in mine if role == Member.Role.LEAD),
         operates=access.is_operator(user),
+        user=user,
     )
 
 

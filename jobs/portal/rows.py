@@ -12,7 +12,8 @@ from django.utils.safestring import SafeString
 from django.utils.translation import get_language
 from django.utils.translation import gettext as _
 
-from cluster.models import GpuType
+from cluster import inventory
+from cluster.clock import now
 from jobs.durations import clock
 from jobs.models import Attempt, Task, TaskQuerySet
 from jobs.portal import words
@@ -129,7 +130,7 @@ class Lasting:
     @classmethod
     def since(cls, at: datetime) -> "Lasting":
         """Return how long it lasts, of what began at a time."""
-        lasted = max(timezone.now() - at, timedelta())
+        lasted = max(now() - at, timedelta())
         return cls(seconds=str(round(lasted.total_seconds())), shown=clock(lasted))
 
 
@@ -140,15 +141,10 @@ def advice(task: Task) -> str:
     return _(said) if said else ""
 
 
-def type_names() -> dict[int, str]:
-    """Return the names of all GPU types by id."""
-    return dict(GpuType.objects.values_list("id", "name"))
-
-
 def rows(tasks: TaskQuerySet) -> list[Row]:
     """Return the rows of `tasks` (already cut to one page), in three queries."""
     found = list(tasks.select_related("business", "user", "region").only(*SHOWN))
-    names = type_names()
+    names = inventory.type_names()
     last = last_attempts(task.pk for task in found)
     return [_row(task, names, last.get(task.pk)) for task in found]
 

@@ -9,6 +9,7 @@ from django.utils.formats import date_format
 from django.utils.translation import gettext as _
 from django.views.decorators.http import require_safe
 
+from cluster import clock
 from jobs.engine import pass_log, pulse
 from jobs.portal import queue_figures
 from jobs.portal.doors import PortalRequest, page, wants_fragment
@@ -54,7 +55,7 @@ def banner(request: PortalRequest) -> HttpResponse:
 
 
 def _day() -> Day:
-    now = timezone.now()
+    now = clock.now()
     hours = pass_log.spans(now, HOUR_MIN, DAY_MIN // HOUR_MIN)
     return Day(
         rates=_rates(hours),

@@ -13,7 +13,7 @@ from django.shortcuts import get_object_or_404, redirect, render
 from django.utils.translation import gettext as _
 from django.views.decorators.http import require_POST, require_safe
 
-from cluster import logs
+from cluster import inventory, logs
 from jobs import config, elsewhere, services
 from jobs.engine import ask, forecasts
 from jobs.models import Task
@@ -124,7 +124,7 @@ def _verbs(user: User, task: Task) -> frozenset[str]:
 
 
 def _facts(task: Task) -> Facts:
-    names = rows.type_names()
+    names = inventory.type_names()
     return Facts(
         cards=rows.shape(task.host_num, task.host_gpu_num),
         types=", ".join(names.get(pk, f"#{pk}") for pk in task.gpu_types),

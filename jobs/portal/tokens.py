@@ -8,11 +8,11 @@ from django import forms
 from django.contrib import messages
 from django.contrib.auth.models import User
 from django.shortcuts import get_object_or_404
-from django.utils import timezone
 from django.utils.functional import Promise
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy, ngettext
 
+from cluster import clock
 from jobs.portal.doors import PortalRequest
 from jobs.values import bad_character
 from quotas import access, issuing
@@ -102,18 +102,26 @@ class TokenForm(forms.Form):
     def clean(self) -> dict[str, Any]:
         """Refuse one too many."""
         if not issuing.has_room(self._user):
-            raise forms.ValidationError(_("You have %d tokens: revoke one first.") % issuing.MOST)
+            raise forms.ValidationError(_full())
         return self.cleaned_data
 
 
-def make(user: User, form: TokenForm) -> Made:
-    """Make the token that a valid form describes."""
+def _full() -> str:
+    return _("You have %d tokens: revoke one first.") % issuing.MOST
+
+
+def make(user: User, form: TokenForm) -> Made | None:
+    """Make the token that a valid form describes; None, and a fault of the form, where it is one too many now."""
     said = form.cleaned_data
     days = said["days"]
-    until = None if days == FOR_EVER else timezone.now() + timedelta(days=int(days))
-    _token, secret = issuing.issue(
-        user, said["name"], scope=said["scope"], expires_at=until, business=said["business"]
-    )
+    until = None if days == FOR_EVER else clock.now() + timedelta(days=int(days))
+    try:
+        _token, secret = issuing.issue(
+            user, said["name"], scope=said["scope"], expires_at=until, business=said["business"]
+        )
+    except issuing.Full:
+        form.add_error(None, _full())
+        return None
     return Made(name=said["name"], secret=secret)
 
 

@@ -7,6 +7,7 @@ from django.db.models import Q
 from django.utils.functional import Promise
 from django.utils.translation import gettext_lazy, ngettext_lazy
 
+from cluster import inventory
 from jobs import use
 from jobs.elsewhere import MPIJOB
 from jobs.engine import hosts_for
@@ -151,7 +152,7 @@ def _quotas(task: Task) -> list[QuotaLine]:
         (row.gpu_type_id, row.region_id): (row.region.name if row.region else "", row.cards)
         for row in rows_.select_related("region")
     }
-    used, names = use.by_business([task.business_id]), rows.type_names()
+    used, names = use.by_business([task.business_id]), inventory.type_names()
     for gpu_type in task.gpu_types:
         if used.high(task.business_id, gpu_type, None):
             limits.setdefault((gpu_type, None), ("", 0))

@@ -165,6 +165,19 @@ def test_taking_a_host_out_without_a_reason_is_refused(root: Client) -> None:
     assert Host.objects.get(pk=host.pk).state == "ready"
 
 
+def test_a_host_on_which_something_runs_is_not_removed_unseen(root: Client) -> None:
+    host = Host.objects.get(name="h1")
+    gone = {"state": "removed", "state_reason": "sold"}
+    page = root.post(_url(Host, "change", host.pk), _host_form(**gone))
+    label = Instance.objects.get().label
+    said = f"It still holds {label}. Drain it and wait, or remove it on its page in the portal"
+    assert said in page.context["adminform"].errors["state"][0]
+    assert Host.objects.get(pk=host.pk).state == "ready"
+    Instance.objects.update(phase="gone")
+    root.post(_url(Host, "change", host.pk), _host_form(**gone))
+    assert Host.objects.get(pk=host.pk).state == "removed"
+
+
 def test_a_token_is_reset_for_a_new_registration_and_noted(root: Client) -> None:
     Host.objects.update(token_hash="x")
     host = Host.objects.get(name="h1")

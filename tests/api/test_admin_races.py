@@ -61,6 +61,17 @@ def test_a_token_that_many_revoke_at_once_is_revoked_once(ann: Caller) -> None:
     assert deeds() == ["token.made", "token.revoked"]
 
 
+def test_no_more_tokens_than_anybody_may_have_are_made_however_many_ask_at_once(
+    ann: Caller, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(issuing, "MOST", 3)
+    answers = together(
+        AT_ONCE, lambda place: send(ann, "post", "tokens/", {"name": f"t{place}", "scope": "read"})
+    )
+    assert sorted(answers) == [201, 201, *[400] * (AT_ONCE - 2)]
+    assert ApiToken.objects.filter(user=ann.user).count() == 3
+
+
 def test_cards_that_many_reserve_at_once_are_reserved_once(root: Caller) -> None:
     answers = together(AT_ONCE, lambda _: send(root, "post", "reservations/", STANDING))
     assert sorted(answers) == [201, *[400] * (AT_ONCE - 1)]

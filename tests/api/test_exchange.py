@@ -14,6 +14,7 @@ from django.test.utils import CaptureQueriesContext
 
 from quotas.audit import AuditEntry
 from quotas.models import Business, DefaultGpuType, Member, Quota
+from quotas.table import Table
 from tests.api.test_kept_admin import address, root, text
 from tests.world import World
 
@@ -285,3 +286,73 @@ def test_businesses_and_members_come_as_tables(world: World, root: Client) -> No
         Business.objects.get(flag="speech").name == "Speech 语音"
     )  # a column that is missing changes nothing
     assert list(types.all()) == ["P40"]
+
+
+TYPES = "flag,name,default_gpu_types"
+
+
+def queries(browser: Client, model: Any, table: str) -> int:
+    """Read a table in; return how many queries that took."""
+    offered = offer(browser, model, table)
+    with CaptureQueriesContext(connection) as asked:
+        assert confirm(browser, model, offered).status_code == 302
+    return len(asked)
+
+
+@pytest.mark.parametrize(
+    ("model", "new", "changed"),
+    [
+        (Quota, f"{QUOTAS}\r\n" + "{},M40,,1\r\n", f"{QUOTAS}\r\n" + "{},M40,,2\r\n"),
+        (Business, f"{TYPES}\r\n" + "new-{},New,P40\r\n", f"{TYPES}\r\n" + '{},Other,"M40, P40"\r\n'),
+        (Member, "business,user,role\r\n{},ann,lead\r\n", "business,user,role\r\n{},ann,member\r\n"),
+    ],
+)
+def test_a_table_of_any_length_is_read_in_with_the_same_number_of_queries_and_a_record_of_each_row(
+    model: Any, new: str, changed: str, world: World, root: Client
+) -> None:
+    world.gpu_type("M40")
+    world.user("ann")
+    flags = [f"b{number:02}" for number in range(90)]
+    Business.objects.bulk_create(Business(flag=flag) for flag in flags)
+
+    def table(row: str, some: list[str]) -> str:
+        head, line, _end = row.split("\r\n")
+        return lines(head, *(line.format(flag) for flag in some))
+
+    for row, kind in ((new, "+"), (changed, "~")):
+        few = queries(root, model, table(row, flags[:3]))
+        history = model.history.count()
+        assert queries(root, model, table(row, flags[3:])) <= few
+        records = model.history.order_by("-history_id")[: model.history.count() - history]
+        assert len({record.id for record in records}) == len(records) == 87
+        assert {(record.history_type, record.history_change_reason) for record in records} == {
+            (kind, "the plan of spring")
+        }
+        assert {record.history_user.username for record in records} == {"root"}
+    deeds = AuditEntry.objects.filter(kind=model._meta.model_name)
+    assert {entry.target_id for entry in deeds} <= {
+        str(pk) for pk in model.objects.values_list("pk", flat=True)
+    }
+    assert deeds.count() == 180
+
+
+def test_a_row_that_somebody_else_adds_at_this_moment_is_named_and_nothing_is_read_in(
+    world: World, root: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world.business("speech")
+    world.business("nlp")
+    offered = offer(root, Quota, lines(QUOTAS, "ads,P40,,8", "speech,P40,,4", "nlp,P40,,2"))
+    inner = Table._read
+
+    def and_then_one_is_added(table: Table, *args: Any, **kwargs: Any) -> Any:
+        found = inner(table, *args, **kwargs)
+        world.business("nlp", P40=5)
+        return found
+
+    monkeypatch.setattr(Table, "_read", and_then_one_is_added)
+    answer = confirm(root, Quota, offered)
+    assert answer.status_code == 409
+    assert "Row 3: it was added since you looked" in text(answer)
+    assert text(answer).count("import-error-li") == 1
+    assert Quota.objects.get().cards == 16
+    assert Quota.history.count() == 1

@@ -4,11 +4,13 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
+import time_machine
 from django.test import Client
 from django.urls import reverse
 from django.utils import timezone
+from django.utils.html import escape
 
-from cluster import host_events, host_moves
+from cluster import clock, host_events, host_moves
 from cluster.fencing import QUIET_S
 from cluster.host_states import State
 from cluster.models import Host, HostEvent
@@ -116,6 +118,39 @@ def test_the_list_says_what_to_look_at(ann: Caller, h1: Host) -> None:
     assert (shown["state"], shown["reason"]) == ("quarantined", "3 tasks failed at start here: 3, 5, 7")
     assert (shown["clock_offset_s"], shown["agent_version"]) == (420.0, "0.0.9")
     assert [word.split()[1] for word in shown["warnings"]] == ["agent", "clock"]
+
+
+def test_calls_that_fail_again_and_again_are_told_wherever_a_host_is_shown(
+    root: Caller, browser: Client, h1: Host
+) -> None:
+    figures = {"over_s": 600, "made": 42, "failed": 12, "times": 3, "longest_s": 3, "fault": "<b>cut</b>"}
+    Host.objects.filter(pk=h1.pk).update(calls=figures, last_seen_at=timezone.now())
+    said = (
+        "Its calls to the platform fail again and again: 12 of 42 in 600 s, at 3 times, for 3 s at most. "
+        "The last: <b>cut</b>"
+    )
+    assert root.get(f"hosts/{h1.pk}/").json()["warnings"] == [said]
+    for url in (reverse("host", args=[h1.pk]), page_of(h1)):
+        assert escape(said) in browser.get(url).content.decode()
+
+
+@pytest.mark.parametrize("off", [-timedelta(hours=1), timedelta(hours=1)], ids=["behind", "ahead"])
+@pytest.mark.parametrize("door", ["API", "page"])
+def test_when_it_was_goes_by_the_database_whatever_the_clock_of_the_web_server(
+    root: Caller, browser: Client, h1: Host, door: str, off: timedelta, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(clock, "follows", True)
+    right = timezone.now()
+    with time_machine.travel(right + off):
+        if door == "API":
+            assert root.post(f"hosts/{h1.pk}/cordon/", {"reason": "fan is loud"}).status_code == 200
+        else:
+            browser.post(
+                reverse("host-verb", args=[h1.pk, "cordon"]), {"reason": "fan is loud", "seen": "ready"}
+            )
+    event = HostEvent.objects.get(code="cordon")
+    assert abs(event.at - right) < timedelta(seconds=30)
+    assert (event.actor, event.reason) == (root.user, "fan is loud")
 
 
 # In the admin

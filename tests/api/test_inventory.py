@@ -18,7 +18,7 @@ def test_free_cards_are_ranges_with_the_largest_block(ann: Caller, world: World)
         "SH",
         "M40",
         4,
-        7,
+        4,  # there are no more
         4,
     )
     assert (p40["region"], p40["gpu_type"], p40["low"], p40["high"], p40["largest_block"]) == (
@@ -29,6 +29,13 @@ def test_free_cards_are_ranges_with_the_largest_block(ann: Caller, world: World)
         8,
     )
     assert set(p40) == {"region", "gpu_type", "low", "high", "largest_block", "as_of"}
+
+
+def test_operators_and_auditors_see_the_number_of_free_cards_itself(ann: Caller, world: World) -> None:
+    run(world.task(cards=3), "h1", 0, 1, 2)
+    for exactly in (world.operator(), world.auditor()):
+        (p40,) = Caller(exactly).get("free-cards/").json()
+        assert (p40["low"], p40["high"], p40["largest_block"]) == (13, 13, 8)
 
 
 def test_cards_held_for_a_task_to_come_are_not_free(ann: Caller, world: World) -> None:

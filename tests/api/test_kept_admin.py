@@ -240,6 +240,24 @@ def test_a_renamed_type_keeps_quota_queue_and_history(world: World, root: Client
     assert name in text(portal.get(f"/businesses/{task.business_id}/"))
 
 
+def test_a_name_that_hosts_may_report_their_cards_by_is_not_taken_from_a_type(
+    world: World, root: Client
+) -> None:
+    world.host("h1")
+    p40 = world.gpu_type()
+    page = address(GpuType, "change", p40.pk)
+    root.post(page, {"name": "P40-24G", "aliases": '["Tesla"]'})
+    refused = text(root.post(page, {"name": "P40-24G", "aliases": '["Tesla"]'}))
+    assert "Its earlier name has to stay: P40. Hosts with such cards may report them by it: h1." in refused
+    root.post(page, {"name": "P40-24G", "aliases": '["P40"]'})  # what it never was called goes
+    p40.refresh_from_db()
+    assert p40.aliases == ["P40"]
+    Card.objects.all().update(state=Card.State.MISSING)
+    root.post(page, {"name": "P40-24G", "aliases": "[]"})
+    p40.refresh_from_db()
+    assert p40.aliases == []
+
+
 def test_a_renamed_business_keeps_quota_queue_and_history(world: World, root: Client) -> None:
     task = world.task()
     form: dict[str, object] = {"flag": "advertising"}

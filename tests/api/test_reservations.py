@@ -81,6 +81,23 @@ def test_what_is_wrong_is_named_and_nothing_is_kept(body: dict[str, Any], field:
     assert not Reservation.objects.exists()
 
 
+def test_all_that_is_wrong_is_told_together(root: Caller) -> None:
+    body = {"business": "nobody", "kind": "weekly", "cards": "4", "from_time": "25:00", "to_time": "08:00"}
+    answer = root.post(
+        "reservations/", body | {"time_zone": "Mars/Olympus", "region": "Mars", "colour": "red"}
+    )
+    assert errors(answer) == {
+        "colour": "unknown",
+        "business": "unknown",
+        "gpu_type": "required",
+        "region": "unknown",
+        "cards": "type",
+        "weekday": "value",
+        "from_time": "format",
+        "time_zone": "value",
+    }
+
+
 def test_one_that_overlaps_another_is_refused(root: Caller) -> None:
     root.post("reservations/", STANDING)
     assert errors(root.post("reservations/", WEEKLY)) == {"": "value"}

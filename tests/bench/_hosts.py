@@ -12,6 +12,7 @@ from cluster.agent import pace
 CARDS, INSTANCES = 8, 4
 PERIOD_S = 10.0  # how long the platform is asked to wait for news: half as long as agents ask it to
 MINUTE_S = 60.0
+CALLS = {"over_s": 600, "made": 31, "failed": 1, "times": 1, "longest_s": 1, "fault": "It was cut."}
 HEADERS = (
     "POST /api/agent/sync/ HTTP/1.1\r\nHost: bench\r\nContent-Type: application/json\r\n"
     "Authorization: Bearer {token}\r\nContent-Length: {length}\r\n\r\n"
@@ -98,6 +99,7 @@ class SimulatedHost:
             "trouble": "",
             "cards": [_card(self.name, index) for index in range(CARDS)],
             "minutes": [_minute(index, minute) for index in range(CARDS)] if fresh else [],
+            "calls": CALLS,
             "instances": [_instance(pk) for pk in self.instances],
             "have": self.have,
             "wait_s": PERIOD_S if self.have else 0.0,

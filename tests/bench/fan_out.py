@@ -96,7 +96,7 @@ def _sessions() -> Iterator[str]:
 
 
 async def _measure(site: Site, sessions: list[str]) -> dict[str, float | int]:
-    found: dict[str, float | int] = {"pages": PAGES}
+    found: dict[str, float | int] = {"pages": PAGES, "load_before": round(os.getloadavg()[0], 1)}
     kinds = {"": [(CARDS,)], "task_": [(TASK,)], "list_": [(LIST,)], "mix_": MIX}
     for prefix, open_ones in kinds.items():
         pages = await _open(site, sessions, open_ones)
@@ -113,6 +113,7 @@ async def _measure(site: Site, sessions: list[str]) -> dict[str, float | int]:
         for page in pages:
             page.close()
         await asyncio.sleep(PAUSE_S)
+    found["load_after"] = round(os.getloadavg()[0], 1)  # the bench itself makes about 0.5 of it
     return found | {"peak_mib": round(_status(site.pid, "VmHWM") / 1024)}
 
 
@@ -153,7 +154,7 @@ async def _round(
     for page in pages:
         if page.lost:
             raise page.lost
-        page.round = this
+        page.round, page.shown_s = this, 0.0
     await asyncio.to_thread(change)
     await asyncio.wait_for(this.over.wait(), LONGEST_S)
     for page in pages:

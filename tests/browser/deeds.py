@@ -22,6 +22,7 @@ from jobs.engine import forecasts  # noqa: E402
 from jobs.models import PassLease, Task, Template  # noqa: E402
 from tests.browser import (  # noqa: E402
     business_deeds,
+    desk_deeds,
     fleet,
     list_deeds,
     operate_deeds,
@@ -103,6 +104,7 @@ DEEDS: dict[str, Callable[[], None]] = {
     "log": log,
     "end": end,
     **business_deeds.DEEDS,
+    **desk_deeds.DEEDS,
     **list_deeds.DEEDS,
     **operate_deeds.DEEDS,
     **submit_deeds.DEEDS,

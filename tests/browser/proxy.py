@@ -13,8 +13,7 @@ class Proxy:
 
     def __init__(self, url: str) -> None:
         """Listen on a port of its own."""
-        where = urlsplit(url)
-        self._server = (where.hostname, where.port)
+        self._server = self._server_of_sockets = _place(url)
         self._door = socket.create_server(("127.0.0.1", 0))
         self.url = f"http://127.0.0.1:{self._door.getsockname()[1]}"
         self.refuses_sockets = False
@@ -24,6 +23,10 @@ class Proxy:
         )  # of the browser's web sockets and of the server's ends of them
         self._all: set[socket.socket] = set()
         threading.Thread(target=self._accept, daemon=True).start()
+
+    def send_sockets_to(self, url: str) -> None:
+        """Pass web sockets on to another server, as one does that spreads what comes over several."""
+        self._server_of_sockets = _place(url)
 
     def cut_sockets(self) -> None:
         """Break off every web socket that is open, as a proxy does with one that it takes for idle."""
@@ -59,7 +62,7 @@ class Proxy:
             browser.sendall(REFUSAL)
             _close(browser)
             return
-        server = socket.create_connection(self._server)
+        server = socket.create_connection(self._server_of_sockets if is_socket else self._server)
         ends = {browser, server}
         self._all |= ends
         if is_socket:
@@ -70,6 +73,11 @@ class Proxy:
         _pass_on(browser, server)
         self._all -= ends
         self._sockets -= ends
+
+
+def _place(url: str) -> tuple[str, int]:
+    where = urlsplit(url)
+    return where.hostname or "", where.port or 80
 
 
 def _pass_on(source: socket.socket, target: socket.socket) -> None:

@@ -22,21 +22,20 @@ class Site:
 
         `like`: a folder that has been made, so that a copy of it is enough.
         """
-        with socket.socket() as trial:
-            trial.bind(("127.0.0.1", 0))
-            port = trial.getsockname()[1]
-        self.url = f"http://127.0.0.1:{port}"
         self._data = Data(folder, redis_url, **more)
         if like is None:
             self._data.make()
         else:
             shutil.copytree(like, folder, dirs_exist_ok=True)
         self._log = (folder / "server.log").open("w")
-        arguments = ["-m", "uvicorn", *programs.WEB, f"--port={port}", "--log-level=warning"]
-        self._server = subprocess.Popen(
-            [sys.executable, *arguments], cwd=ROOT, env=self.env, stderr=self._log
-        )
-        self._wait()
+        self.url, self._server = self._serve()
+        self._seconds: list[subprocess.Popen[bytes]] = []
+
+    def second(self) -> str:
+        """Start one more server on the same data, which ends with the site, and return where it is."""
+        url, server = self._serve()
+        self._seconds.append(server)
+        return url
 
     def deed(self, name: str) -> str:
         """Do one of the deeds to the database while the server runs, and return what it prints."""
@@ -59,18 +58,30 @@ class Site:
 
     def stop(self) -> None:
         """Stop the server."""
-        self._server.terminate()
-        self._server.wait(WITHIN_S)
+        for server in (self._server, *self._seconds):
+            server.terminate()
+            server.wait(WITHIN_S)
         self._log.close()
         self._data.close()
 
-    def _wait(self) -> None:
-        until = time.monotonic() + WITHIN_S
-        while True:
-            try:
-                httpx.get(f"{self.url}/login/", timeout=2).raise_for_status()
-                return
-            except httpx.HTTPError:
-                if time.monotonic() > until or self._server.poll() is not None:
-                    raise
-                time.sleep(0.1)
+    def _serve(self) -> "tuple[str, subprocess.Popen[bytes]]":
+        with socket.socket() as trial:
+            trial.bind(("127.0.0.1", 0))
+            port = trial.getsockname()[1]
+        arguments = ["-m", "uvicorn", *programs.WEB, f"--port={port}", "--log-level=warning"]
+        server = subprocess.Popen([sys.executable, *arguments], cwd=ROOT, env=self.env, stderr=self._log)
+        url = f"http://127.0.0.1:{port}"
+        _wait(url, server)
+        return url, server
+
+
+def _wait(url: str, server: "subprocess.Popen[bytes]") -> None:
+    until = time.monotonic() + WITHIN_S
+    while True:
+        try:
+            httpx.get(f"{url}/login/", timeout=2).raise_for_status()
+            return
+        except httpx.HTTPError:
+            if time.monotonic() > until or server.poll() is not None:
+                raise
+            time.sleep(0.1)

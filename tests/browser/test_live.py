@@ -105,6 +105,20 @@ def test_where_sockets_are_refused_the_page_polls_and_says_how_old_it_is(
     expect(badge).not_to_have_text(re.compile(re.escape(shown or "")), timeout=30_000)
 
 
+def test_a_page_whose_socket_another_web_process_has_is_told_and_gets_what_it_asks_for(
+    page: Page, proxy: Proxy, site: Site, story: int
+) -> None:
+    proxy.send_sockets_to(site.second())
+    visit(page, proxy, site, story)
+    expect(page.locator(".live")).to_have_text(re.compile("Live"))
+    expect_lines(page, last_line(site))
+    page.goto(proxy.url)
+    expect(page.locator(".live")).to_have_text(re.compile("Live"))
+    site.deed("start")
+    row = page.locator("#mine tr", has_text="waits")
+    expect(row.locator(".status")).to_have_text("running", timeout=30_000)  # sooner than it asks of itself
+
+
 def test_a_page_in_the_background_asks_nothing_and_is_right_when_it_comes_back(
     page: Page, proxy: Proxy, site: Site, story: int
 ) -> None:

@@ -50,15 +50,13 @@ def test_one_that_is_minutes_old_says_so_and_where_to_look(
 
 
 @pytest.mark.parametrize("hours", [-1, 1])
-def test_the_clock_of_who_asks_makes_a_pass_neither_late_nor_young(
-    world: World, monkeypatch: pytest.MonkeyPatch, hours: int
-) -> None:
+def test_the_clock_of_who_asks_makes_a_pass_neither_late_nor_young(world: World, hours: int) -> None:
     ended(3)
-    wrong = timezone.now() + timedelta(hours=hours)
-    monkeypatch.setattr("jobs.engine.pulse.timezone.now", lambda: wrong)
-    assert pulse.look().message == "The scheduler last looked 3 minutes ago."
+    with time_machine.travel(timezone.now() + timedelta(hours=hours)):
+        assert pulse.look().message == "The scheduler last looked 3 minutes ago."
     lease.take("w", 0)
-    assert pulse.look().cause == "running"
+    with time_machine.travel(timezone.now() + timedelta(hours=hours)):
+        assert pulse.look().cause == "running"
 
 
 def test_a_pass_that_breaks_off_each_time_is_known_by_its_lease(

@@ -3,12 +3,14 @@
 import os
 import subprocess
 import sys
+from dataclasses import dataclass
 from pathlib import Path
+from typing import cast
 
 import pytest
 
 from launch.places import ROOT
-from launch.pytest_rules import ON_POSTGRESQL_ALONE
+from launch.pytest_rules import ON_POSTGRESQL_ALONE, runs_once
 
 SKIPS = """
 import pytest
@@ -58,5 +60,38 @@ def test_exploring_runs_the_files_whose_tests_draw_examples(tmp_path: Path) -> N
     assert outcome(tmp_path, "--only-drawn", "--no-skips") == 0
 
 
-def test_what_postgresql_alone_is_enough_for_is_there() -> None:
+def test_what_postgresql_alone_is_enough_for_is_there_and_says_why() -> None:
     assert [name for name in ON_POSTGRESQL_ALONE if not (ROOT / name).exists()] == []
+    assert all(ON_POSTGRESQL_ALONE.values())
+
+
+@dataclass(frozen=True, kw_only=True)
+class Item:
+    """What the rules look at of a collected test."""
+
+    place: str
+    marks: tuple[pytest.Mark, ...] = ()
+
+    @property
+    def path(self) -> Path:
+        return ROOT / self.place
+
+    def get_closest_marker(self, name: str) -> pytest.Mark | None:
+        return next((mark for mark in self.marks if mark.name == name), None)
+
+
+ALONE = pytest.mark.postgresql_alone.mark
+
+
+@pytest.mark.parametrize(
+    ("item", "once"),
+    [
+        (Item(place="tests/kubernetes/test_loop.py"), True),
+        (Item(place="tests/api/test_whole_schema.py"), True),
+        (Item(place="tests/api/test_schema.py"), False),
+        (Item(place="tests/life/test_stops.py"), False),
+        (Item(place="tests/life/test_stops.py", marks=(ALONE,)), True),
+    ],
+)
+def test_a_test_runs_once_where_its_place_or_its_mark_says_so(item: Item, once: bool) -> None:
+    assert runs_once(cast(pytest.Item, item)) is once

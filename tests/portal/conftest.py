@@ -97,3 +97,8 @@ def note(
     TaskEvent.objects.create(
         task=task, at=timezone.now(), code=code, new_state=new, args=args or {}, actor=actor
     )
+
+
+def text(browser: Client, task: Task, **headers: str) -> str:
+    """Return the page of a task, its blanks and line ends as one blank each."""
+    return " ".join(browser.get(f"/tasks/{task.pk}/", headers=headers).content.decode().split())

@@ -13,7 +13,7 @@ from jobs.portal.filter_labels import LABELS, REASONS
 from jobs.scheduling.reasons import SENTENCES
 from jobs.states import State
 from tests.portal.conftest import note, run
-from tests.portal.test_submitting import GOOD
+from tests.portal.submitting import GOOD
 from tests.world import World
 
 CODE = re.compile(

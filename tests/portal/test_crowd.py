@@ -166,6 +166,21 @@ def test_a_socket_without_a_session_lets_nobody_in(ann: User) -> None:
 
 
 @pytest.mark.django_db(transaction=True)
+def test_a_page_without_a_socket_is_known_by_its_session_and_gets_the_same(ann: User) -> None:
+    browser = Client()
+    browser.force_login(ann)
+    session = browser.cookies["sessionid"].value
+
+    async def deed(short: Short) -> None:
+        assert LEFT.findall(await short.get(session)) == [("16", "16")]
+        assert await short.get(session) == await short.get("s")
+        await User.objects.aupdate(is_active=False)
+        assert await short.get(session) == DJANGO
+
+    told(reader_of(ann))(deed)
+
+
+@pytest.mark.django_db(transaction=True)
 def test_in_a_storm_of_changes_it_is_made_a_few_times_a_second(
     ann: User, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -1,5 +1,7 @@
 """The page of one host, and taking it out: whom it hits is said before it is done, and only operators do it."""
 
+from datetime import timedelta
+
 import pytest
 from django.test import Client
 from django.utils import timezone
@@ -8,6 +10,7 @@ from cluster import host_moves
 from cluster.host_states import State
 from cluster.models import CardMinute, Host, HostEvent
 from jobs.engine import passes
+from jobs.models import Task
 from jobs.portal.host_page import EVENTS
 from tests.portal.conftest import Login, run
 from tests.world import World
@@ -28,6 +31,19 @@ def test_the_cards_show_the_tasks_on_them(world: World, host: Host, operator: Cl
     page = operator.get(address(host))
     assert f'href="/tasks/{task.pk}/"' in page.content.decode()
     assert [card.in_use for card in page.context["cards"]] == [True] * 2 + [False] * 6
+
+
+def test_cards_of_a_place_that_is_kept_are_held_and_idle_until_it_is_free_again(
+    world: World, host: Host, operator: Client
+) -> None:
+    task = world.task(cards=2)
+    until = timezone.now() + timedelta(minutes=30)
+    run(task, host, keep_until=until)
+    assert "held, idle" not in operator.get(address(host)).content.decode()
+    Task.objects.update(state="keeping")
+    page = operator.get(address(host)).content.decode()
+    assert page.count(f"held, idle, kept until {timezone.localtime(until):%H:%M}") == 2
+    assert f'href="/tasks/{task.pk}/"' in page
 
 
 def test_a_member_sees_his_own_tasks_there_and_of_others_only_that_a_card_is_in_use(

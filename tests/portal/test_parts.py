@@ -2,104 +2,22 @@
 
 import asyncio
 import re
-import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from itertools import pairwise
 from typing import Any
 
 import pytest
-from asgiref.sync import async_to_sync, sync_to_async
-from django.contrib.auth.models import User
+from asgiref.sync import sync_to_async
 from django.test import Client
 
-from cluster import hints, hub, threads, whole
+from cluster import hub, threads
 from jobs.models import Task
 from jobs.portal import parts, rows
-from jobs.portal.readers import Reader, reader_of, readers
 from quotas.models import Member
-from quotas.sessions import OwnedSession
+from tests.portal.open_pages import DJANGO, TOKEN, Pages, told
 from tests.world import World
 
 pytestmark = pytest.mark.django_db(transaction=True)
-DJANGO = "Django's way"
-TOKEN = re.compile(r'csrfmiddlewaretoken" value="(\w+)"')
-
-
-class Pages:
-    """Open pages, their sessions and what was made for them."""
-
-    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        self.made_at: list[float] = []
-        self.status = 0
-        self._readers: dict[str, Reader] = {}
-        self._application = parts.before(self._django)
-        answer = whole.answer
-
-        def counted(*args: Any) -> Any:
-            self.made_at.append(time.monotonic())
-            return answer(*args)
-
-        monkeypatch.setattr(whole, "answer", counted)
-
-    def of(self, user: User, *, with_socket: bool = True) -> str:
-        """Return the session of a page of `user`."""
-        browser = Client()
-        browser.force_login(user)
-        session = browser.cookies["sessionid"].value
-        if with_socket:
-            self._readers[session] = reader_of(user)
-        return session
-
-    def run(self, deed: Callable[[], Awaitable[None]]) -> None:
-        """Run it while the pages have their sockets and news are heard."""
-
-        async def go() -> None:
-            async with hub.listen("tasks") as listener:
-                await listener.changed(60)  # subscribed
-                waiting = [readers.present(session, reader) for session, reader in self._readers.items()]
-                for present in waiting:
-                    present.__enter__()
-                try:
-                    await deed()
-                finally:
-                    for present in waiting:
-                        present.__exit__(None, None, None)
-
-        async_to_sync(go)()
-
-    async def ask(self, session: str, where: str = "/tasks/", *, token: str = "", **changes: Any) -> str:
-        """Return what the page is answered."""
-        cookies = f"sessionid={session}; django_language=en" + (f"; csrftoken={token}" if token else "")
-        target = b"list" if where.startswith("/tasks/?") or where == "/tasks/" else b"live"
-        headers = [(b"host", b"testserver"), (b"cookie", cookies.encode())]
-        headers += [(b"hx-request", b"true"), (b"hx-target", target)]
-        path, _mark, query = where.partition("?")
-        scope = {
-            **{"type": "http", "method": "GET", "path": path, "query_string": query.encode()},
-            **{"headers": headers, "server": ("testserver", 80), "client": ("127.0.0.1", 1)},
-        }
-        sent: list[dict[str, Any]] = []
-
-        async def send(message: dict[str, Any]) -> None:
-            sent.append(message)
-
-        async def receive() -> dict[str, Any]:
-            raise AssertionError("nothing is read")
-
-        await self._application(scope | changes, receive, send)
-        self.status = sent[0]["status"]
-        return b"".join(part.get("body", b"") for part in sent[1:]).decode()
-
-    async def _django(self, _scope: Any, _receive: Any, send: Any) -> None:
-        await send({"type": "http.response.start", "status": 200, "headers": []})
-        await send({"type": "http.response.body", "body": DJANGO.encode()})
-
-
-async def told(*topics: str) -> None:
-    """Say that something changed, and wait until it is heard."""
-    async with hub.listen(*topics) as listener:
-        await sync_to_async(hints.publish)(*topics)
-        await listener.changed(60)
 
 
 @pytest.fixture
@@ -275,40 +193,6 @@ def test_another_task_that_a_page_names_is_a_link_for_those_alone_who_see_it(
         answers = await asyncio.gather(*(pages.ask(session, f"/tasks/{task.pk}/") for session in people))
         linked = [f'href="/tasks/{copied.pk}/"' in answer for answer in answers]
         assert linked == [True, False, True, False]
-
-    pages.run(deed)
-
-
-def test_who_has_no_socket_is_asked_who_he_is(pages: Pages, task: Task) -> None:
-    ann, cid = pages.of(task.user), pages.of(World().user("cid", "ads"), with_socket=False)
-
-    async def deed() -> None:
-        answers = [await pages.ask(session) for session in (ann, cid, "nobody")]
-        assert ("of-ads" in answers[1], len(pages.made_at)) == (True, 3)
-        assert (pages.status, answers[2]) == (401, "")
-
-    pages.run(deed)
-
-
-def test_a_refusal_is_for_the_one_who_asked_alone(pages: Pages, task: Task) -> None:
-    gone, cid = pages.of(task.user), pages.of(World().user("cid", "ads"))
-    OwnedSession.objects.filter(session_key=gone).delete()  # without a word of it
-
-    async def deed() -> None:
-        answers = await asyncio.gather(pages.ask(gone), pages.ask(cid))
-        assert (answers[0], "of-ads" in answers[1]) == ("", True)
-
-    pages.run(deed)
-
-
-def test_what_somebody_may_see_changes_with_his_rights(pages: Pages, task: Task) -> None:
-    ann = pages.of(task.user)
-
-    async def deed() -> None:
-        assert "of-ads" in await pages.ask(ann)
-        await Member.objects.all().adelete()
-        readers.sees(ann, await sync_to_async(reader_of)(task.user))
-        assert "of-ads" not in await pages.ask(ann)
 
     pages.run(deed)
 

@@ -6,7 +6,7 @@ from django.test import Client
 
 from jobs.models import Task, Template
 from tests.portal.conftest import Login
-from tests.portal.test_submitting import GOOD
+from tests.portal.submitting import GOOD
 from tests.world import World
 
 AS_NIGHT = {"do": "template", "save_name": "night", "save_for": "me", "save_says": "until dawn"}

@@ -9,7 +9,7 @@ from django.test import AsyncClient, Client
 from jobs.portal import audit_page
 from quotas import audit, origin
 from quotas.audit import AuditEntry
-from quotas.models import PlatformRole
+from quotas.models import PlatformRole, Quota
 from quotas.origin import Origin
 from tests.world import World
 
@@ -94,3 +94,57 @@ def test_what_the_address_says_besides_is_not_written_down(auditor: Client, entr
     answer = auditor.get("/audit/csv/?user=ann&password=hush-hush&%00=%00")
     assert answer.status_code == 200
     assert AuditEntry.objects.get(deed="audit.exported").args == {"filters": {"user": "ann"}}
+
+
+def shown(browser: Client) -> list[str]:
+    return [line.args for line in browser.get("/audit/").context["lines"]]
+
+
+def test_what_operators_changed_in_the_admin_is_a_sentence_with_their_reason(
+    world: World, auditor: Client
+) -> None:
+    business = world.business("ads", P40=16)
+    quota = Quota.objects.get()
+    root = Client()
+    root.force_login(world.operator())
+    ids = {"business": business.pk, "gpu_type": quota.gpu_type_id}
+    page = f"/admin/quotas/quota/{quota.pk}/"
+    root.post(f"{page}change/", {**ids, "cards": 8, "elastic_cards": 4, "reason": "the sale is over"})
+    inline: dict[str, object] = {"flag": "ads", "name": "Ads"}
+    for prefix, rows in (("quotas", 1), ("defaultgputype_set", 0), ("member_set", 0)):
+        inline |= {f"{prefix}-TOTAL_FORMS": rows, f"{prefix}-INITIAL_FORMS": rows}
+    row = {"id": quota.pk, **ids, "cards": 7, "elastic_cards": 4, "reason": "one is broken"}
+    inline |= {f"quotas-0-{name}": value for name, value in row.items()}
+    root.post(f"/admin/quotas/business/{business.pk}/change/", inline)
+    root.post(f"{page}delete/", {"post": "yes", "reason": "they left"})
+    assert shown(auditor) == [
+        "reason: they left",
+        "Changed Name. Changed Cards for quota “ads: 7 × P40”. · reason: one is broken",
+        "Changed Cards and Elastic cards at most. · reason: the sale is over",
+    ]
+    auditor.post("/i18n/setlang/", {"language": "zh-hans"})
+    assert shown(auditor) == [
+        "原因：they left",
+        "已修改名称。 修改了 额度“ads: 7 × P40”的 卡数。 · 原因：one is broken",
+        "已修改卡数 和 弹性卡上限。 · 原因：the sale is over",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("args", "words"),
+    [
+        ({}, ""),
+        ({"by_table": True, "reason": "spring"}, "with a table that was read in · reason: spring"),
+        ({"scope": "read", "until": None, "business": ""}, "scope: read"),
+        ({"filters": {"user": "ann", "deed": "task."}}, "filters: deed=task., user=ann"),
+        ({"said": "Token reset."}, "Token reset."),
+        ({"said": [{"added": {}}]}, "Added."),
+        ({"said": [{"deleted": {"name": "member", "object": "ann – ads"}}]}, "Deleted member “ann – ads”."),
+        ({"new-one": 3}, "new-one: 3"),
+    ],
+)
+def test_what_is_known_of_a_deed_besides_stands_there_in_words(
+    args: dict[str, Any], words: str, auditor: Client
+) -> None:
+    audit.note("quota.changed", by=None, **args)
+    assert shown(auditor) == [words]

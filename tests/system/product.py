@@ -2,6 +2,7 @@
 
 import os
 import re
+import shutil
 import signal
 import socket
 import subprocess
@@ -27,8 +28,13 @@ def free_port() -> int:
 class Product:
     """One data folder, and what is started on it."""
 
-    def __init__(self, data: Path, *, root: Path = ROOT, **env: str) -> None:
-        """Take the data folder and further variables of the environment; nothing is started yet."""
+    def __init__(self, data: Path, *, root: Path = ROOT, like: Path | None = None, **env: str) -> None:
+        """Take the data folder and further variables of the environment; nothing is started yet.
+
+        `like`: a folder to begin with a copy of, for a start that need not be the first one.
+        """
+        if like is not None:
+            shutil.copytree(like, data)
         self.root, self.port = root, free_port()
         bare = {name: value for name, value in os.environ.items() if not name.startswith(OURS)}
         self.env = bare | {"TAIJI_DATA": str(data), "TAIJI_PORT": str(self.port), "LC_ALL": "C"} | env

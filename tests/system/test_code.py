@@ -23,10 +23,13 @@ def git_host(tmp_path_factory: pytest.TempPathFactory) -> Iterator[GitHost]:
 
 
 @pytest.fixture(scope="module")
-def story(tmp_path_factory: pytest.TempPathFactory, git_host: GitHost) -> Iterator[Story]:
+def story(tmp_path_factory: pytest.TempPathFactory, migrated: Path, git_host: GitHost) -> Iterator[Story]:
     """Return a started product whose operator allows the git host."""
     product = Product(
-        tmp_path_factory.mktemp("product") / "dä ta", TAIJI_GIT=git_host.url, TAIJI_SIMULATE="P40:4"
+        tmp_path_factory.mktemp("product") / "dä ta",
+        like=migrated,
+        TAIJI_GIT=git_host.url,
+        TAIJI_SIMULATE="P40:4",
     )
     product.up()
     yield Story(product)

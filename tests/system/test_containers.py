@@ -23,10 +23,11 @@ def podman() -> Iterator[Service]:
 
 
 @pytest.fixture(scope="module")
-def contained(podman: Service, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Product]:
+def contained(podman: Service, tmp_path_factory: pytest.TempPathFactory, migrated: Path) -> Iterator[Product]:
     """Return a started product whose two hosts run containers."""
     folder = tmp_path_factory.mktemp("product") / "dä ta"
-    product = Product(folder, TAIJI_AGENT_ENGINE=podman.choice, TAIJI_SIMULATE="P40:2,P40:2")
+    simulated = "P40:2,P40:2"
+    product = Product(folder, like=migrated, TAIJI_AGENT_ENGINE=podman.choice, TAIJI_SIMULATE=simulated)
     product.up()
     yield product
     product.clear_away()

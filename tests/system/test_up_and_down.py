@@ -29,17 +29,17 @@ def eventually(holds: Callable[[], bool], within_s: float = WITHIN_S) -> bool:
 
 
 def test_the_product_starts_stops_and_starts_again_with_what_it_had(
-    product: Product, record_property: Callable[[str, object], None]
+    new_product: Product, record_property: Callable[[str, object], None]
 ) -> None:
-    record_property("first_start_s", product.up())
-    password = (product.places.data / "admin-password").read_text()
-    hosts = [(row["id"], row["name"]) for row in product.api.get("hosts/").json()["results"]]
+    record_property("first_start_s", new_product.up())
+    password = (new_product.places.data / "admin-password").read_text()
+    hosts = [(row["id"], row["name"]) for row in new_product.api.get("hosts/").json()["results"]]
     assert {name for _, name in hosts} == {"sim-m40", "sim-p40"}
-    product.down()
-    record_property("second_start_s", product.up())
-    assert (product.places.data / "admin-password").read_text() == password
-    assert [(row["id"], row["name"]) for row in product.api.get("hosts/").json()["results"]] == hosts
-    product.down()
+    new_product.down()
+    record_property("second_start_s", new_product.up())
+    assert (new_product.places.data / "admin-password").read_text() == password
+    assert [(row["id"], row["name"]) for row in new_product.api.get("hosts/").json()["results"]] == hosts
+    new_product.down()
 
 
 def test_a_second_up_on_a_running_group_is_refused_and_disturbs_nothing(product: Product) -> None:
@@ -52,30 +52,30 @@ def test_a_second_up_on_a_running_group_is_refused_and_disturbs_nothing(product:
     assert product.members() == before
 
 
-def test_a_busy_port_is_refused_in_one_sentence_before_anything_is_made(product: Product) -> None:
+def test_a_busy_port_is_refused_in_one_sentence_before_anything_is_made(new_product: Product) -> None:
     with socket.socket() as other:
-        other.bind(("127.0.0.1", product.port))
+        other.bind(("127.0.0.1", new_product.port))
         other.listen()
-        done = product.script("up", "--detach")
+        done = new_product.script("up", "--detach")
     assert done.returncode == 1
     assert done.stderr.count("\n") == 1
-    assert f"Port {product.port} is in use" in done.stderr
-    assert not (product.places.data / "taiji.sqlite3").exists()
+    assert f"Port {new_product.port} is in use" in done.stderr
+    assert not (new_product.places.data / "taiji.sqlite3").exists()
 
 
-def test_a_wrong_setting_is_refused_with_its_way_out(product: Product) -> None:
-    product.env["TAIJI_DEBUG"] = "maybe"
-    done = product.script("up", "--detach")
+def test_a_wrong_setting_is_refused_with_its_way_out(new_product: Product) -> None:
+    new_product.env["TAIJI_DEBUG"] = "maybe"
+    done = new_product.script("up", "--detach")
     assert done.returncode == 1
     assert "taiji.E002" in done.stderr
     assert "Set TAIJI_DEBUG to 1 or 0." in done.stderr
 
 
-def test_an_empty_start_makes_the_operator_alone(product: Product) -> None:
-    product.up("--empty")
-    assert (product.places.data / "admin-token").exists()
-    assert product.api.get("hosts/").json()["results"] == []
-    assert product.api.get("businesses/").json()["results"] == []
+def test_an_empty_start_makes_the_operator_alone(new_product: Product) -> None:
+    new_product.up("--empty")
+    assert (new_product.places.data / "admin-token").exists()
+    assert new_product.api.get("hosts/").json()["results"] == []
+    assert new_product.api.get("businesses/").json()["results"] == []
 
 
 def test_a_killed_supervisor_leaves_nothing_and_the_next_start_doubles_nothing(product: Product) -> None:
@@ -127,8 +127,8 @@ def test_the_group_ends_when_its_foreground_start_is_killed(product: Product) ->
     assert eventually(lambda: product.members() == [] and locks.is_free(group.group_lock(product.places)))
 
 
-def test_down_where_nothing_runs_says_so(product: Product) -> None:
-    done = product.script("down")
+def test_down_where_nothing_runs_says_so(new_product: Product) -> None:
+    done = new_product.script("down")
     assert done.returncode == 0
     assert "Nothing is running" in done.stdout
 

@@ -3,13 +3,13 @@
 import dataclasses
 import os
 import sys
-import time
 from argparse import ArgumentParser
 from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError
 from django.db import DatabaseError
 
+from cluster import clock
 from jobs.management import side_by_side, simulating
 from jobs.management.options import DAYS, add_live
 from jobs.scheduling import policy as policies
@@ -64,7 +64,7 @@ def _live(options: dict[str, Any]) -> list[str]:
     if options["policy"]:
         changes = simulating.pairs("--policy", options["policy"])
         policy[", ".join(options["policy"])] = policies.read({**dataclasses.asdict(today), **changes})
-    work = replay.load(time.time(), DAYS if options["days"] is None else options["days"])
+    work = replay.load(clock.seconds(), DAYS if options["days"] is None else options["days"])
     if not work.tasks:
         raise ValueError(f"no task ran here since {work.since:%Y-%m-%d %H:%M} UTC; --days looks back further")
     reports = {name: report(simulating.run(work.under(each), name)) for name, each in policy.items()}
