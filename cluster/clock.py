@@ -14,9 +14,8 @@ EPOCH = {
     "postgresql": "SELECT extract(epoch FROM clock_timestamp())::float8",
     "sqlite": "SELECT (julianday('now') - 2440587.5) * 86400",  # that is the clock of this machine
 }
-ANSWER_S = (
-    0.2  # an answer that took longer says less than what is known: two servers differ by no more than this
-)
+# An answer that took longer says less than what is known: two servers differ by no more than this.
+ANSWER_S = 0.2
 PRECISE_S = 0.02  # one that took longer is asked for again soon
 AGAIN_S = 1.0
 DRIFT = 0.001  # seconds in a second: how much less is known of a clock that was looked at so long ago
@@ -66,9 +65,7 @@ def follow() -> None:
     now_s = time.monotonic()
     if not follows or now_s < _next_at:
         return
-    _next_at = (
-        now_s + AGAIN_S
-    )  # before the answer: a database that is slow is not asked by each call meanwhile
+    _next_at = now_s + AGAIN_S  # set first: a database that is slow is not asked by each call meanwhile
     look, ended_s = _look()
     if _is_believed(look, ended_s):
         _last = look

@@ -1,7 +1,7 @@
 """Whether the calls of a host's agent fail so often that operators should look at the line, and what of that is kept.
 
-Pure. It warns of a line that breaks for moments, again and again: one that is cut for long is seen by the host's
-silence, and one restart of the platform is no fault of the host's.
+It asks no database. It warns of a line that breaks for moments, again and again: one that is cut for long is seen by
+the host's silence, and one restart of the platform is no fault of the host's.
 """
 
 from collections.abc import Mapping
@@ -11,9 +11,8 @@ from typing import Any
 from cluster.reports import CallsReport
 
 OFTEN = 3  # times within what the agent looks back on
-WELL_S = (
-    300  # seconds that an agent which started anew has to look back before its word that none failed counts
-)
+# So far back an agent that started anew has to look before its word that none failed counts: seconds.
+WELL_S = 300
 
 
 def kept(before: Mapping[str, Any] | None, said: CallsReport | None) -> dict[str, Any] | None:

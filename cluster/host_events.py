@@ -19,7 +19,7 @@ ONCE_IN = timedelta(hours=1)  # what a host's agent repeats is noted so often at
 CLOCK_OFF_S = 30.0  # a clock that differs by more than this is worth a warning; nothing is decided by it
 CLOCK_RIGHT_S = 20.0  # one that was off is right again below this: between both nothing is told anew
 
-# Placeholders are the event's arguments; `failed_starts` and `failed_calls` have their own words.
+# Placeholders are the event's arguments; `quarantine`, `spared` and `calls_fail` have functions of their own.
 SENTENCES = {
     "registered": gettext_lazy("Registered in %(region)s"),
     "registered_again": gettext_lazy("Registered again, with a new token"),

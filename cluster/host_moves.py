@@ -6,7 +6,7 @@ from typing import Any
 from django.db import transaction
 from django.utils.translation import gettext as _
 
-from cluster import clock, hints, host_events
+from cluster import clock, hints, host_events, host_mails
 from cluster.host_states import NEED_REASON, QUARANTINE, VERBS, State, may_move, target, verbs
 from cluster.models import Host
 
@@ -53,7 +53,9 @@ def move(
             return False
         verb = next(verb for verb in (*VERBS, QUARANTINE) if target(old, verb) == new)
         states = {"old_state": old, "new_state": new}
-        host_events.note(host_id, verb, args=args, reason=reason, actor_id=actor_id, at=now, **states)
+        event = host_events.note(host_id, verb, args=args, reason=reason, actor_id=actor_id, at=now, **states)
+        if verb == QUARANTINE:
+            host_mails.keep(event)
         hints.publish(hints.host_topic(host_id), "cards")
         hints.wake_pass()
     return True

@@ -1,4 +1,4 @@
-"""What stands in the way of deleting a row or taking it away: asked in bounded time, and said in a list."""
+"""What forbids deleting a row, removing a host or dropping a type's name: asked in bounded time, and told by name."""
 
 from collections.abc import Callable, Iterable
 

@@ -136,6 +136,17 @@ class HostEvent(models.Model):
         return f"{self.host_id}: {self.code}"
 
 
+class HostMail(models.Model):
+    """A mail to operators about a host that is still to be sent; host_mails.py."""
+
+    event = models.OneToOneField(HostEvent, models.CASCADE, related_name="mail")
+    next_at = models.DateTimeField()  # when whoever comes may send it
+    tries = models.PositiveIntegerField(default=0)
+
+    def __str__(self) -> str:
+        return f"{self.event_id}: {self.tries}"
+
+
 class Card(models.Model):
     """What one process sees as one GPU."""
 

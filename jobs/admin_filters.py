@@ -39,7 +39,7 @@ class OpenOrEvicted(admin.SimpleListFilter):
         return [("open", _("not ended")), ("evicted", Attempt.Outcome.EVICTED.label)]
 
     def queryset(self, request: HttpRequest, queryset: QuerySet[Attempt]) -> QuerySet[Attempt]:
-        """Return those that were chosen, the newest first."""
+        """Return those that were chosen."""
         if self.value() == "open":
             return queryset.filter(ended_at=None)
         return queryset.filter(outcome=Attempt.Outcome.EVICTED) if self.value() == "evicted" else queryset

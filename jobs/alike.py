@@ -18,7 +18,8 @@ from jobs.sources import Found
 from jobs.values import checked
 
 # In these the tasks of a sweep differ. The database is asked about none of them, and what one may be hangs on no
-# other field, but for two things: whether there is one, and whether it shows a secret.
+# other field, but for two things: whether there is one, and whether it shows a secret. Nor has one a column of a task
+# but those of services._OWN: all others are written as the first of those that are alike has them.
 OWN = ("task_flag", "start_cmd", "exit_cmd", "env", "tags")
 
 

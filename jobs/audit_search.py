@@ -67,12 +67,6 @@ def _chunk(wanted: Mapping[str, Any], below: int | None) -> tuple[str, int | Non
 def _cells(entry: AuditEntry) -> list[Any]:
     return [
         *(entry.pk, csv_lines.time(entry.at), entry.actor, entry.actor_id, entry.deed, entry.kind),
-        *(
-            entry.target_id,
-            entry.target,
-            entry.address,
-            entry.agent,
-            entry.token_id,
-            deed_args.for_files(entry.args),
-        ),
+        *(entry.target_id, entry.target, entry.address, entry.agent, entry.token_id),
+        deed_args.for_files(entry.args),
     ]

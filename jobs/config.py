@@ -11,7 +11,7 @@ from django.contrib.auth.models import User
 from django.utils import timezone
 from django.utils.translation import gettext as _
 
-from cluster import vault
+from cluster import clock, vault
 from cluster.models import GpuType, Region
 from jobs import capacity, document, elsewhere, sources
 from jobs.lookups import MOST_NAMED, Lookups, flags_of
@@ -99,7 +99,7 @@ def read(
 def default_name(business: Business) -> str:
     """Return the name of a task whose document gives none."""
     # To the microsecond, so that two that come in one second are told apart.
-    return f"{business.flag}-{timezone.localtime():%Y%m%d-%H%M%S-%f}"
+    return f"{business.flag}-{timezone.localtime(clock.now()):%Y%m%d-%H%M%S-%f}"
 
 
 def same_request(earlier: Task, wanted: Config) -> bool:

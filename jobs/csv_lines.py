@@ -9,6 +9,8 @@ from typing import Any
 from django.http import StreamingHttpResponse
 from django.utils import timezone
 
+from cluster import clock
+
 FORMULA = ("=", "+", "-", "@", "\t", "\r", "＝", "＋", "－", "＠")
 BOM = "\ufeff"  # tells Excel that the file is UTF-8
 
@@ -25,7 +27,7 @@ def lines(rows: Iterable[Iterable[Any]]) -> str:
 def file(name: str, parts: AsyncIterator[bytes]) -> StreamingHttpResponse:
     """Send the parts, as they come, as a file of this name with the time behind it."""
     response = StreamingHttpResponse(parts, content_type="text/csv; charset=utf-8")
-    stamp = timezone.localtime().strftime("%Y%m%d-%H%M%S")
+    stamp = timezone.localtime(clock.now()).strftime("%Y%m%d-%H%M%S")
     response["Content-Disposition"] = f'attachment; filename="{name}-{stamp}.csv"'
     response["X-Accel-Buffering"] = "no"  # else a proxy would keep it until it is whole
     return response

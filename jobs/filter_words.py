@@ -12,6 +12,7 @@ from django.utils.functional import Promise
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy, pgettext_lazy
 
+from cluster import clock
 from cluster.models import GpuType, Region
 from jobs.filters import GROUPS, LISTED, NEWEST, OPEN, ORDERS, OVER, QUEUE, Filters
 from jobs.models import TaskClass
@@ -54,7 +55,7 @@ class _Reader:
         self._faults: list[Fault] = []
 
     def read(self) -> tuple[Filters, list[Fault]]:
-        now = timezone.localtime()
+        now = timezone.localtime(clock.now())
         states, order = self._states_in_order()
         found = Filters(
             text=self._text("q"),

@@ -5,7 +5,7 @@ from datetime import timedelta
 from django.utils.formats import number_format
 from django.utils.translation import gettext as _
 
-from jobs.durations import clock
+from jobs.durations import hms
 from jobs.models import Attempt, Task
 
 COUNTS = frozenset({Attempt.Outcome.EVICTED, Attempt.Outcome.FAILED, Attempt.Outcome.LOST})
@@ -32,7 +32,7 @@ def said(attempt: Attempt, task: Task) -> str:
         return _("No work is lost: it saves all the time.")
     return _("About %(hours)s card-hours of work since its last checkpoint are lost (one each %(each)s).") % {
         "hours": _hours(attempt.cards * (worked % interval)),
-        "each": clock(timedelta(seconds=interval)),
+        "each": hms(timedelta(seconds=interval)),
     }
 
 

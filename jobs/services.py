@@ -44,7 +44,7 @@ def submit(
     The same user and `idempotency_key` return the same task; Conflict where its document differed.
     `mpijob`: what it runs is there already, in a cluster, under this namespace, name and uid.
     """
-    return _with_types(lambda: _submit(user, document, origin, idempotency_key, mpijob))
+    return _again_where_types_changed(lambda: _submit(user, document, origin, idempotency_key, mpijob))
 
 
 def _submit(
@@ -71,7 +71,7 @@ def _submit(
         return earlier
 
 
-def _with_types(make: Callable[[], T]) -> T:
+def _again_where_types_changed(make: Callable[[], T]) -> T:
     """Return what `make` makes of documents; it reads them anew where GPU types that they meant are gone meanwhile."""
     for _try in range(TRIES):
         try:
@@ -103,7 +103,7 @@ def submit_many(user: User, documents: Sequence[object]) -> list[Made | config.I
 
     One that is refused keeps none of the others from being made. A fixed number of queries, however many they are.
     """
-    return _with_types(lambda: _submit_many(user, documents))
+    return _again_where_types_changed(lambda: _submit_many(user, documents))
 
 
 def _submit_many(user: User, documents: Sequence[object]) -> list[Made | config.Invalid]:

@@ -10,7 +10,7 @@ from typing import Any
 from celery import shared_task
 from django.conf import settings
 
-from cluster import card_metrics, clock, host_events, old_logs, samples, stuck
+from cluster import card_metrics, clock, host_events, host_mails, old_logs, samples, stuck
 from jobs import brought, kept_answers, uploads, use
 from jobs.engine import forecasts, pass_log, passes, what_ifs
 from quotas import card_hours
@@ -128,3 +128,9 @@ def sample_free_cards() -> None:
 def note_stuck_instances() -> None:
     """Tell of what should have ended long ago."""
     stuck.note(clock.now())
+
+
+@_chore("jobs.send_host_mails")
+def send_host_mails() -> None:
+    """Send operators the mails about hosts that are due."""
+    host_mails.send_due()

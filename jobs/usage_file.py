@@ -9,7 +9,7 @@ from django.db.models import Q
 from django.http import StreamingHttpResponse
 from django.utils import timezone
 
-from cluster import threads
+from cluster import clock, threads
 from jobs import csv_lines
 from quotas import access
 from quotas.models import Business, UsageRow
@@ -30,7 +30,7 @@ def send(business: Business, days: int, *, to: User, for_excel: bool) -> Streami
     Who used it stands there for those who oversee the business, and for others where it was themselves.
     """
     oversees = access.businesses_overseen_by(to).filter(pk=business.pk).exists()
-    first = timezone.localdate() - timedelta(days=days - 1)
+    first = timezone.localdate(clock.now()) - timedelta(days=days - 1)
     begin = datetime.combine(first, time.min, timezone.get_default_timezone())
     lead = csv_lines.BOM if for_excel else ""
     parts = _parts(business.pk, begin, None if oversees else to.pk, lead)

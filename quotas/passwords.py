@@ -7,6 +7,8 @@ from django.db import transaction
 
 from quotas import audit, presence, throttle
 
+LONGEST = 4096  # characters that the API takes; the page takes what a request may hold
+
 
 class TooManyTries(Exception):
     """The old password was wrong too often; `wait_s` says how long to wait."""

@@ -20,7 +20,7 @@ def when(rule: Rule, weekday: str = "") -> str:
 def _window(rule: Rule, weekday: str) -> str:
     if not rule.from_time or not rule.to_time:
         return ""
-    begin, end = (f"{clock:%H:%M}" for clock in (rule.from_time, rule.to_time))
+    begin, end = (f"{each:%H:%M}" for each in (rule.from_time, rule.to_time))
     words = {"weekday": weekday, "begin": begin, "end": end, "zone": rule.zone}
     if rule.to_time <= rule.from_time:
         return _("each %(weekday)s %(begin)s to %(end)s of the next day (%(zone)s)") % words

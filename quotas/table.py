@@ -10,7 +10,7 @@ from django.utils.html import format_html
 from django.utils.translation import gettext as _
 from import_export.resources import ModelResource
 from import_export.results import Error, RowResult
-from import_export.widgets import IntegerWidget
+from import_export.widgets import CharWidget, IntegerWidget
 
 from cluster import hints
 from quotas import many_rows
@@ -32,8 +32,20 @@ class Whole(IntegerWidget):
         return super().clean(cell, row, **kwargs)
 
 
+class Words(CharWidget):
+    """A text as a form takes it: without blanks around it, and without what no database keeps."""
+
+    def clean(self, value: Any, row: Mapping[str, Any] | None = None, **kwargs: Any) -> Any:
+        """Return the text. Raises ValueError."""
+        if "\x00" in (cell := text(value)):
+            raise ValueError(_("The character %s is not allowed here; remove it.") % "U+0000")
+        return super().clean(cell, row, **kwargs)
+
+
 class Table(ModelResource):
     """What all of them have in common: found by names, checked like a form, kept with the reason of the import."""
+
+    WIDGETS_MAP = ModelResource.WIDGETS_MAP | {"CharField": Words}
 
     class Meta:
         use_transactions = True

@@ -64,6 +64,19 @@ def provider_is_whole(app_configs: Sequence[AppConfig] | None, **kwargs: Any) ->
     ]
 
 
+@register()
+def mail_is_whole(app_configs: Sequence[AppConfig] | None, **kwargs: Any) -> list[CheckMessage]:
+    """Report settings of mail that are set without the others: no mail would come, and nobody would know why."""
+    names = ("TAIJI_MAIL_URL", "TAIJI_MAIL_FROM", "TAIJI_OPERATORS_MAIL")
+    given = [name for name in names if env.text(name, "")]
+    way_out = f"Set all of {', '.join(names)}, or none of them: then no mails are sent."
+    return [
+        Error(f"{name} is not set, and {given[0]} is.", hint=way_out, id="taiji.E026")
+        for name in names
+        if given and name not in given
+    ]
+
+
 @register(Tags.security, deploy=True)
 def proxies_are_named(app_configs: Sequence[AppConfig] | None, **kwargs: Any) -> list[CheckMessage]:
     """Warn where everybody would seem to come from the proxy."""

@@ -3,13 +3,16 @@
 import json
 import os
 import re
+from dataclasses import dataclass
 from ipaddress import IPv4Network, IPv6Network, ip_network
 from pathlib import Path
 from typing import Any
-from urllib.parse import quote, urlsplit
+from urllib.parse import quote, unquote, urlsplit
 from zoneinfo import available_timezones
 
 import dj_database_url
+from django.core.exceptions import ValidationError
+from django.core.validators import validate_email
 
 _problems: list[tuple[str, str, str]] = []
 
@@ -115,6 +118,74 @@ def database(name: str) -> dict[str, Any]:
     return {}
 
 
+@dataclass(frozen=True, slots=True)
+class MailServer:
+    """A server that takes mails; without a host none is meant."""
+
+    scheme: str = "smtp"
+    host: str = ""
+    port: int = 25
+    user: str = ""
+    password: str = ""
+
+
+MAIL_PORTS = {"smtp": 25, "smtp+tls": 587, "smtp+ssl": 465}  # of each scheme, where the address names none
+
+
+def mail_server(name: str) -> MailServer:
+    """Return the mail server that a variable names, none where it is unset; another is reported by a check."""
+    value = text(name, "")
+    try:
+        return _mail_server(value) if value else MailServer()
+    except ValueError:  # not shown: there may be a password in it
+        _problems.append(
+            (
+                "taiji.E024",
+                f"{name} is not the address of a mail server.",
+                f"Write {name} as smtp+tls://user:password@host:587 (or smtp+ssl://, smtp://), user and password with "
+                "% codes for what is no letter or digit, both or neither; or unset it.",
+            )
+        )
+        return MailServer()
+
+
+def _mail_server(value: str) -> MailServer:
+    parts = urlsplit(value)
+    user, password = unquote(parts.username or ""), unquote(parts.password or "")
+    host = parts.hostname or ""
+    port = MAIL_PORTS[parts.scheme] if parts.scheme in MAIL_PORTS and parts.port is None else parts.port
+    beyond = parts.path.strip("/") or parts.query or parts.fragment
+    if parts.scheme not in MAIL_PORTS or beyond or bool(user) != bool(password) or not port:
+        raise ValueError(parts.scheme)
+    if not re.fullmatch(r"[a-z0-9._:-]+", host):
+        raise ValueError(host)
+    return MailServer(parts.scheme, host, port, user, password)
+
+
+def mailboxes(name: str, most: int) -> list[str]:
+    """Return the comma-separated mail addresses, `most` at most; others are reported by a check."""
+    found = names(name, "")
+    if text(name, "") and not (0 < len(found) <= most and all(map(_is_mailbox, found))):
+        such = "one address" if most == 1 else f"up to {most} addresses behind commas"
+        _problems.append(
+            (
+                "taiji.E025",
+                f"{name}={text(name, '')!r} is not {such} of mail.",
+                f"Write {name} such as taiji@example.com, {such}; or unset it.",
+            )
+        )
+        return []
+    return found
+
+
+def _is_mailbox(written: str) -> bool:
+    try:
+        validate_email(written)
+    except ValidationError:
+        return False
+    return True
+
+
 def names(name: str, default: str) -> list[str]:
     """Return a comma-separated list."""
     return [part.strip() for part in text(name, default).split(",") if part.strip()]
@@ -139,7 +210,7 @@ def addresses(name: str, default: str) -> list[str]:
     return found
 
 
-def address(name: str) -> str:
+def address(name: str, such: str = "https://login.example.com/realm") -> str:
     """Return one HTTP address without a slash at its end, blank where it is unset; another is reported by a check."""
     value = text(name, "")
     parts = urlsplit(value)
@@ -151,7 +222,7 @@ def address(name: str) -> str:
         (
             "taiji.E022",
             f"{name}={value!r} is not an address without user, ? and #.",
-            f"Write {name} as https://login.example.com/realm, or unset it.",
+            f"Write {name} as {such}, or unset it.",
         )
     )
     return ""

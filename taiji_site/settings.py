@@ -155,12 +155,27 @@ CELERY_BEAT_SCHEDULE = {
     "kept-answers": {"task": "jobs.forget_answers", "schedule": crontab(minute="37")},
     "free-cards": {"task": "jobs.sample_free_cards", "schedule": crontab()},
     "stuck-instances": {"task": "jobs.note_stuck_instances", "schedule": crontab()},
+    "host-mails": {"task": "jobs.send_host_mails", "schedule": crontab()},
 }
 PASS_TASK = "jobs.run_pass"
 # A thread for each of the others, which run once at a time (jobs/tasks.py), and two for passes: one waits while
 # another runs. They are made when they are needed.
 CELERY_WORKER_CONCURRENCY = len(CELERY_BEAT_SCHEDULE) - 1 + 2
 CELERY_WORKER_PREFETCH_MULTIPLIER = 1  # a killed worker takes what it fetched with it
+
+# Mails to operators (cluster/host_mails.py); without a mail server none are sent.
+_mail_server = env.mail_server("TAIJI_MAIL_URL")
+EMAIL_HOST, EMAIL_PORT = _mail_server.host, _mail_server.port
+EMAIL_HOST_USER, EMAIL_HOST_PASSWORD = _mail_server.user, _mail_server.password
+EMAIL_USE_TLS = _mail_server.scheme == "smtp+tls"
+EMAIL_USE_SSL = _mail_server.scheme == "smtp+ssl"
+EMAIL_TIMEOUT = 10  # seconds, for each answer of it
+MAIL_FROM = env.mailboxes("TAIJI_MAIL_FROM", 1)
+if MAIL_FROM:
+    DEFAULT_FROM_EMAIL = MAIL_FROM[0]
+MAIL_OPERATORS = env.mailboxes("TAIJI_OPERATORS_MAIL", 50)
+MAIL_LANGUAGE = env.choice("TAIJI_MAIL_LANGUAGE", ("en", "zh-hans"))
+PUBLIC_URL = env.address("TAIJI_PUBLIC_URL", "https://taiji.example.com")  # what links in mails begin with
 
 # The company's identity provider (quotas/oidc.py); the names that begin with OIDC_RP are the library's.
 OIDC_ISSUER = env.address("TAIJI_OIDC_ISSUER")

@@ -12,7 +12,7 @@ from django.test import TransactionTestCase
 from pytest_django import Settings
 
 from cluster import clock, fresh, threads
-from jobs.engine import rehearsal
+from jobs.engine import hosts_for, rehearsal
 from tests import emptying
 from tests.world import World
 
@@ -48,6 +48,7 @@ def _own_settings(
     monkeypatch.setattr(clock, "_last", None)  # nor has it looked yet, if a test lets it
     monkeypatch.setattr(clock, "_next_at", 0.0)
     monkeypatch.setattr(rehearsal, "_kept", None)  # another test's database was another one
+    monkeypatch.setattr(hosts_for, "_look", hosts_for._Look())
     fresh.forget_all()
     settings.REDIS_URL = f"unix://{tmp_path}/no-valkey.sock"  # hints go nowhere unless a test starts a Valkey
 

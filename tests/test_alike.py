@@ -10,7 +10,7 @@ from pytest_django import Settings
 
 from cluster import vault
 from jobs import config, services
-from jobs.alike import Read, Reader
+from jobs.alike import OWN, Read, Reader
 from jobs.models import Task
 from tests.world import World
 
@@ -148,6 +148,26 @@ def test_documents_that_differ_in_their_own_fields_alone_are_checked_once(
         "task_flag", "config__start_cmd", "config__env", "host_gpu_num"
     )
     assert list(kept) == [(f"t{n}", f"train {n}", {"LR": str(n)}, 1 + n % 2) for n in range(50)]
+
+
+def test_a_task_that_is_written_with_others_alike_has_the_columns_that_it_has_alone(ann: User) -> None:
+    own = {"task_flag": "b", "start_cmd": "sync", "exit_cmd": "true", "env": {"A": "2"}, "tags": ["b"]}
+    assert set(own) == set(OWN)
+    first: dict[str, Any] = {
+        "business_flag": "ads",
+        "start_cmd": "true",
+        "task_flag": "a",
+        "exit_cmd": "sync",
+    }
+    first |= {"env": {"A": "1"}, "tags": ["a"]}
+    documents = [first, *(first | {name: value} for name, value in own.items())]
+    services.submit_many(ann, documents)
+    for document in documents:
+        services.submit(ann, document)
+    of_each = {"id", "secrets", "submitted_at", "queued_at"}
+    names = [field.attname for field in Task._meta.concrete_fields if field.name not in of_each]
+    rows = list(Task.objects.order_by("pk").values_list(*names))
+    assert rows[: len(documents)] == rows[len(documents) :]
 
 
 def test_each_has_its_own_secrets_however_alike_it_is(ann: User) -> None:

@@ -39,7 +39,9 @@ def _is_plain(node: ast.expr) -> bool:
 
 NUMBERS, OTHERS = dict(calls("number")), {
     kind: dict(calls(kind))
-    for kind in ("flag", "choice", "shaped", "zone", "database", "addresses", "address", "networks")
+    for kind in (
+        "flag", "choice", "shaped", "zone", "database", "addresses", "address", "networks", "mail_server", "mailboxes"
+    )
 }  # fmt: skip
 
 
@@ -93,6 +95,21 @@ WRONG = {
     "TAIJI_GIT": ["git@host:x", "https://u:p@host/"],
     "TAIJI_OIDC_ISSUER": ["login.example.com", "https://u:p@host", "https://host/?a=b"],
     "TAIJI_OIDC_ALGORITHM": ["none", "HS256"],
+    "TAIJI_PUBLIC_URL": ["taiji.example.com", "https://u:p@host", "https://host/?a=b"],
+    "TAIJI_MAIL_URL": [
+        *["mail.example.com", "imap://mail.example.com", "smtp://", "smtp://:25", "smtp://[mail"],
+        *["smtp://mail:many", "smtp://mail:0", "smtp://mail:65536", "smtp+tls://user@mail"],
+        *["smtp+tls://:hush@mail", "smtp+tls://user:a#b@mail", "smtp://mail/a", "smtp://mail?a=b"],
+    ],
+    "TAIJI_MAIL_FROM": [
+        "taiji",
+        "a@example.com,b@example.com",
+        "Taiji <a@example.com>",
+        ",",
+        "a@b\nTo: c@d.org",
+    ],
+    "TAIJI_OPERATORS_MAIL": ["operators", "a@example.com;b@example.com", "a@example.com, b", ",", "-1"],
+    "TAIJI_MAIL_LANGUAGE": ["de", "0"],
     "TAIJI_TRUSTED_PROXIES": ["the proxy", "10.0.0.5/8", "10.0.0.0/33"],
     **{name: ["maybe", "-1", "2"] for name in OTHERS["flag"]},
 }
@@ -123,6 +140,36 @@ def test_a_password_in_a_wrong_address_is_not_shown(
     monkeypatch.setenv("REDIS_URL", "rds://:hush@host/0")
     env.shaped("REDIS_URL", "", "redis://.*", "redis://host:6379/0")
     assert "hush" not in str(found)
+
+
+@pytest.mark.parametrize(
+    "wrong", ["smtp+tls://:hush@mail", "smtp://u:hush@mail:many", "smtp://u:hush@two hosts"]
+)
+def test_a_password_in_a_wrong_address_of_a_mail_server_is_not_shown(
+    wrong: str, found: list[tuple[str, str, str]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TAIJI_MAIL_URL", wrong)
+    env.mail_server("TAIJI_MAIL_URL")
+    assert found
+    assert "hush" not in str(found)
+
+
+@pytest.mark.parametrize(
+    ("url", "server"),
+    [
+        ("smtp://mail", ("smtp", "mail", 25, "", "")),
+        ("smtp://10.0.0.5:2525/", ("smtp", "10.0.0.5", 2525, "", "")),
+        ("smtp+tls://taiji%40example.com:p%23%2F@Mail.example.com",
+         ("smtp+tls", "mail.example.com", 587, "taiji@example.com", "p#/")),
+        ("smtp+ssl://u:p@[::1]", ("smtp+ssl", "::1", 465, "u", "p")),
+    ],
+)  # fmt: skip
+def test_the_address_of_a_mail_server_says_how_it_is_spoken_to(
+    url: str, server: tuple[object, ...], found: list[tuple[str, str, str]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TAIJI_MAIL_URL", url)
+    assert env.mail_server("TAIJI_MAIL_URL") == env.MailServer(*server)  # type: ignore[arg-type]
+    assert found == []
 
 
 NUMBER_KEYS = [key for key in DEFAULTS if key not in policy.CHOICES]

@@ -7,7 +7,7 @@ from typing import Any
 
 WINDOW_S = 600.0  # what is counted is forgotten after this …
 SLOT_S = 10.0  # … in portions of so much, so that many calls take no room
-HELD_S = 6.0  # to reach the platform takes less: a call that breaks later, before it is over, had reached it
+REACHED_S = 6.0  # more than link.CONNECT_S: one that breaks later, before it is over, had got through
 FAULT_AT_MOST = 255  # characters
 
 
@@ -45,7 +45,7 @@ class Calls:
         slot = self._last_slot(now_s)
         slot.calls += 1
         slot.failed += 1
-        was_held = HELD_S < now_s - began_s < wait_s
+        was_held = REACHED_S < now_s - began_s < wait_s
         # One that began before another failed says nothing of the time since: both were cut at once.
         if was_held and (self._away_s is None or self._away_s <= began_s):
             self._reached(began_s)

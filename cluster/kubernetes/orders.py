@@ -139,13 +139,12 @@ class Orders:
         except Conflict:
             return
 
-    def sweep(self, live: set[str]) -> int:
-        """Remove what was made for pods that never came, and return how much that was.
+    def sweep(self, live: set[str]) -> None:
+        """Remove what was made for pods that never came.
 
         `live` names instances that may still get theirs; what has an owner goes with it.
         """
         mine = f"{names.REGION}={names.label_value(self._options.region)}"
-        swept = 0
         of_ceph = (self._claims, "/api/v1/persistentvolumes") if self._options.ceph else ()
         for folder in (self.secrets, self._services, *of_ceph):
             things, _ = self._calls.list(folder, labelSelector=mine)
@@ -154,8 +153,6 @@ class Orders:
                 key = labels.get(names.INSTANCE) or f"gang {labels.get(names.GANG)}"
                 if not metadata.get("ownerReferences") and key not in live:
                     self._calls.delete(f"{folder}/{metadata['name']}", uid=metadata["uid"])
-                    swept += 1
-        return swept
 
     def _pod(self, member: Member) -> JSON:
         try:

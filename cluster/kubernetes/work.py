@@ -7,11 +7,11 @@ import uuid
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import Any
 
 from cluster.kubernetes.calls import CALL_S, THREADS, Away, Refused
 from cluster.kubernetes.lease import NotHolder
 from cluster.kubernetes.orders import NameTaken
+from cluster.kubernetes.outcomes import Outcome
 
 log = logging.getLogger(__name__)
 RETRY_S = 1.0
@@ -23,7 +23,7 @@ class Done:
     """An order that was carried out, or refused for good."""
 
     instance: uuid.UUID
-    result: Any = None
+    result: Outcome = None
     refused: Refused | None = None
 
 
@@ -56,7 +56,7 @@ class Work:
         self._busy = {pk: until for pk, until in self._busy.items() if until > now}
         self._doubtful = {pk: until for pk, until in self._doubtful.items() if until > now}
 
-    def begin(self, pk: uuid.UUID, order: Callable[[], Any], *others: uuid.UUID) -> None:
+    def begin(self, pk: uuid.UUID, order: Callable[[], Outcome], *others: uuid.UUID) -> None:
         """Carry out an order, unless something is being done to the instance, or to others that it is about too."""
         every = (pk, *others)
         with self._lock:
@@ -75,7 +75,7 @@ class Work:
         """Wait for what is under way; begin nothing more."""
         self._pool.shutdown(wait=True, cancel_futures=True)
 
-    def _run(self, every: tuple[uuid.UUID, ...], order: Callable[[], Any]) -> None:
+    def _run(self, every: tuple[uuid.UUID, ...], order: Callable[[], Outcome]) -> None:
         pause_s, done, pk = 0.0, None, every[0]
         try:
             done = Done(instance=pk, result=order())

@@ -17,16 +17,15 @@ from jobs.config import Fault, Invalid
 from jobs.values import refuse, wrong_type
 from quotas import access, passwords
 
-LONGEST = 4096  # characters, as in the page's form
-
 
 def _password(value: object) -> str:
     """Take a text as it is: what stands at its ends is part of it."""
     if not isinstance(value, str):
         wrong_type(value, _('a text in quotes, such as "demo"'))
-    if len(value) > LONGEST:
-        message = ngettext("At most %d character is taken.", "At most %d characters are taken.", LONGEST)
-        refuse("length", message % LONGEST)
+    if len(value) > passwords.LONGEST:
+        most = passwords.LONGEST
+        message = ngettext("At most %d character is taken.", "At most %d characters are taken.", most)
+        refuse("length", message % most)
     if half := next((each for each in value if "\ud800" <= each <= "\udfff"), ""):
         refuse("character", _("The character %s is not allowed here; remove it.") % f"U+{ord(half):04X}")
     return value

@@ -9,6 +9,7 @@ from jobs.fields import FIELDS
 from jobs.materials import Code
 from jobs.models import TaskClass
 from jobs.states import State
+from quotas import passwords
 
 Shape = dict[str, Any]
 TEXT: Shape = {"type": "string"}
@@ -299,8 +300,8 @@ TOKEN_BODY: Shape = {
 PASSWORD_BODY: Shape = {
     "type": "object",
     "properties": {
-        "old_password": {"type": "string", "maxLength": 4096, "format": "password"},
-        "new_password": {"type": "string", "maxLength": 4096, "format": "password"},
+        "old_password": {"type": "string", "maxLength": passwords.LONGEST, "format": "password"},
+        "new_password": {"type": "string", "maxLength": passwords.LONGEST, "format": "password"},
         "Token": TEXT,
     },
     "required": ["old_password", "new_password"],

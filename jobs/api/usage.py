@@ -13,6 +13,7 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.views import APIView
 
+from cluster import clock
 from jobs.api import asking, queries, shapes
 from jobs.api.described import described
 from jobs.api.files import DAYS, MOST_DAYS
@@ -39,7 +40,7 @@ class Usage(APIView):
         The oldest day comes first. An attempt counts whole on the day of its end, as in the file.
         """
         business = get_object_or_404(access.businesses_seen_by(request.user), pk=pk)
-        today = timezone.localdate()
+        today = timezone.localdate(clock.now())
         first = today - timedelta(days=asking.number(request, "days", DAYS, 1, MOST_DAYS) - 1)
         limit = asking.number(request, "limit", asking.PAGE, 1, asking.LONGEST_PAGE)
         begin = min(max(first, _cursor(request) or first), today + timedelta(days=1))

@@ -80,6 +80,7 @@ class Version:
         """Begin to read what is free at a moment of the loop's clock, now or soon."""
         self.made_at = made_at
         self.mark: hub.Mark = None
+        self._is_read = False  # or being read
         self._figures = asyncio.create_task(self._load())
         self._frames: dict[tuple[str, bool], asyncio.Task[list[str]]] = {}
         self._fragments: dict[tuple[str, Kind], asyncio.Task[Sent]] = {}
@@ -94,14 +95,13 @@ class Version:
 
     def is_old(self) -> bool:
         """Say whether there may be another one by now."""
-        now = asyncio.get_running_loop().time()
-        if now < self.made_at:
-            return False  # it is read only then, and so it holds what is known by now
-        return hub.heard(TOPIC, self.mark) or now > self.made_at + OLD_S
+        if not self._is_read:
+            return False  # so it will hold what is known by now
+        return hub.heard(TOPIC, self.mark) or asyncio.get_running_loop().time() > self.made_at + OLD_S
 
     async def _load(self) -> Figures:
         await asyncio.sleep(self.made_at - asyncio.get_running_loop().time())
-        self.mark = hub.mark()  # what is heard from here on makes it old
+        self.mark, self._is_read = hub.mark(), True  # what is heard from here on makes it old
         return await threads.run_for_pages(_figures, readers.businesses())
 
     async def _fill(self, language: str, kind: Kind) -> Sent:

@@ -9,12 +9,11 @@ from django.utils import timezone
 from django.utils.formats import date_format
 from django.utils.translation import gettext as _
 
-from cluster import logs, stuck
-from cluster.clock import now
+from cluster import clock, logs, stuck
 from cluster.host_sentences import shown
 from cluster.models import CardLease, Instance
 from jobs import endings, losses, task_events
-from jobs.durations import clock
+from jobs.durations import hms
 from jobs.models import Attempt, Task, TaskEvent
 from jobs.portal import causes, rows, words
 from jobs.why import SAYS_ITSELF
@@ -85,7 +84,7 @@ class Run:
     @property
     def duration(self) -> str:
         """Return how long it had its cards, as h:mm:ss."""
-        return clock(self.lasted)
+        return hms(self.lasted)
 
     @property
     def card_hours(self) -> float:
@@ -141,7 +140,7 @@ def _run(task: Task, attempt: Attempt, members: list[Member], named: dict[int, c
         running_at=attempt.running_at,
         told_at=attempt.ending_at,
         ended_at=attempt.ended_at,
-        lasted=max((attempt.ended_at or now()) - attempt.created_at, timedelta()),
+        lasted=max((attempt.ended_at or clock.now()) - attempt.created_at, timedelta()),
         status=rows.status(state),
         said=_ended_so(attempt),
         advice=endings.advice(attempt.outcome_code or attempt.ending_code),
@@ -188,7 +187,7 @@ def _trouble(instance: Instance) -> str:
     if instance.phase == Instance.Phase.GONE:
         return ""
     asked_at, lost_since = instance.stop_asked_at, instance.host.lost_since
-    stuck_so = stuck.sentence(instance.phase, asked_at, lost_since, now())
+    stuck_so = stuck.sentence(instance.phase, asked_at, lost_since, clock.now())
     return stuck_so or shown(instance.host.trouble)
 
 

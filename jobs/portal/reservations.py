@@ -10,6 +10,7 @@ from django.utils import timezone
 from django.utils.translation import gettext as _
 from django.views.decorators.http import require_safe
 
+from cluster import clock
 from cluster.models import Card, Host
 from jobs.portal.doors import PortalRequest, oversee, page
 from jobs.portal.reservation_week import DAYS, Place, Week, grounds, windows_of
@@ -27,7 +28,7 @@ def reservations(request: PortalRequest) -> HttpResponse:
     oversee(request)
     zone, fault = _zone(request)
     with timezone.override(zone):
-        today = timezone.localdate()
+        today = timezone.localdate(clock.now())
         week = Week.of(_day(request, today), zone)
         return render(request, "reservations.html", _shown(request, week, today, fault))
 

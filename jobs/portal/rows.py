@@ -12,9 +12,8 @@ from django.utils.safestring import SafeString
 from django.utils.translation import get_language
 from django.utils.translation import gettext as _
 
-from cluster import inventory
-from cluster.clock import now
-from jobs.durations import clock
+from cluster import clock, inventory
+from jobs.durations import hms
 from jobs.models import Attempt, Task, TaskQuerySet
 from jobs.portal import words
 from jobs.scheduling.reasons import SENTENCES, Reason
@@ -130,8 +129,8 @@ class Lasting:
     @classmethod
     def since(cls, at: datetime) -> "Lasting":
         """Return how long it lasts, of what began at a time."""
-        lasted = max(now() - at, timedelta())
-        return cls(seconds=str(round(lasted.total_seconds())), shown=clock(lasted))
+        lasted = max(clock.now() - at, timedelta())
+        return cls(seconds=str(round(lasted.total_seconds())), shown=hms(lasted))
 
 
 def advice(task: Task) -> str:

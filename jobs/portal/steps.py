@@ -7,7 +7,7 @@ from typing import Literal
 from django.utils.functional import Promise
 from django.utils.translation import pgettext_lazy
 
-from jobs.durations import clock
+from jobs.durations import hms
 from jobs.models import Task
 from jobs.portal import history, rows, words
 from jobs.states import WAITING, State
@@ -32,7 +32,7 @@ class Step:
         """Return how long it took as h:mm:ss; blank while it lasts."""
         if self.at is None or self.until is None:
             return ""
-        return clock(max(self.until - self.at, timedelta()))
+        return hms(max(self.until - self.at, timedelta()))
 
     @property
     def lasts(self) -> rows.Lasting | None:

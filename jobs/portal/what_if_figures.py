@@ -50,7 +50,7 @@ class Course:
 
 def length(seconds: float | None) -> str:
     """Return a length of time; a dash where there is none."""
-    return "–" if seconds is None else durations.clock(timedelta(seconds=seconds))
+    return "–" if seconds is None else durations.hms(timedelta(seconds=seconds))
 
 
 def _hours(card_s: float) -> str:

@@ -9,20 +9,14 @@ import stat
 import subprocess
 import sys
 from collections.abc import Iterator
-from datetime import UTC, datetime, timedelta
-from ipaddress import ip_address
 from pathlib import Path
 from typing import Any
 
 import pytest
-from cryptography import x509
-from cryptography.hazmat.primitives import hashes, serialization
-from cryptography.hazmat.primitives.asymmetric import ec
-from cryptography.x509.oid import NameOID
 
 from cluster.agent.options import arguments, complete, is_clear
 from cluster.agent.workload import hand_over
-from tests import packages
+from tests import certificates, packages
 from tests.agent.conftest import ROOT, Machine, new_id, spec
 from tests.agent.platform import JOIN, Platform
 from tests.patience import WITHIN_S
@@ -47,27 +41,7 @@ def taiji_agent(*arguments: str, stdin: str = "", **environment: str) -> subproc
 @pytest.fixture
 def certificate(tmp_path: Path) -> Path:
     """Return a certificate for 127.0.0.1 that nobody knows, its key in the same file."""
-    key = ec.generate_private_key(ec.SECP256R1())
-    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "taiji test")])
-    now = datetime.now(UTC)
-    made = (
-        x509.CertificateBuilder()
-        .subject_name(name)
-        .issuer_name(name)
-        .public_key(key.public_key())
-        .serial_number(x509.random_serial_number())
-        .not_valid_before(now - timedelta(hours=1))
-        .not_valid_after(now + timedelta(hours=1))
-        .add_extension(x509.SubjectAlternativeName([x509.IPAddress(ip_address("127.0.0.1"))]), critical=False)
-        .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
-        .sign(key, hashes.SHA256())
-    )
-    path = tmp_path / "certificate.pem"
-    private = key.private_bytes(
-        serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
-    )
-    path.write_bytes(made.public_bytes(serialization.Encoding.PEM) + private)
-    return path
+    return certificates.of_this_machine(tmp_path)
 
 
 @pytest.fixture

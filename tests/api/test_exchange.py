@@ -109,6 +109,8 @@ def test_a_table_of_quotas_shows_what_it_changes_before_it_does(world: World, ro
         (Quota, lines("business,gpu_type,region,cards", "ads,P40,,8", "ads,P40,,9"), "in row 1 already"),
         (Quota, lines("business,gpu_type,region,cards,cards", "ads,P40,,8,9"), "cards are there twice"),
         (Business, lines("flag,name", "a/b,"), "No slashes"),
+        (Business, lines("flag,name", "new,a\x00b"), "U+0000 is not allowed"),
+        (Business, lines("flag,name", "new,", "new ,"), "in row 1 already"),
         (Business, lines("flag,default_gpu_types", 'ads,"P40, H1"'), "no such GPU type: H1"),
         (Member, lines("business,user,role", "ads,ghost,member"), "no user called ghost"),
         (Member, lines("business,user,role", "ads,root,boss"), "boss"),
@@ -258,6 +260,11 @@ def test_a_table_of_any_length_is_looked_at_in_the_same_number_of_queries(world:
     with CaptureQueriesContext(connection) as asked:
         assert preview(offer(root, Quota, table)).count("<ins>b") == 200
     assert len([one for one in asked if "SAVEPOINT" not in one["sql"]]) < 30
+
+
+def test_blanks_around_a_text_are_none_of_it(root: Client) -> None:
+    confirm(root, Business, offer(root, Business, lines("flag,name", " new ,  New one ")))
+    assert Business.objects.values_list("flag", "name").get(flag__contains="new") == ("new", "New one")
 
 
 def test_a_table_without_a_reason_is_not_looked_at(root: Client) -> None:

@@ -98,7 +98,6 @@ def story(
 def test_a_line_that_breaks_for_3_s_in_each_minute_of_two_hours_is_told_once_and_once_that_it_is_well() -> (
     None
 ):
-    """B38."""
     (begun_s, began), (over_s, ended) = story(9000, broken_until_s=7200)
     assert (began, ended) == (True, False)
     assert 180 <= begun_s <= 200  # at its third time

@@ -25,6 +25,7 @@ WORK = (
     "jobs.uploads.collect",
     "cluster.samples.take",
     "cluster.stuck.note",
+    "cluster.host_mails.send_due",
     "quotas.card_hours.keep",
     "jobs.kept_answers.forget_old",
     "jobs.engine.pass_log.remove_old",

@@ -36,10 +36,14 @@ class Fault:
 class Beside:
     """What happens beside the next call that fits, while who made it waits for the answer."""
 
-    fits: Callable[[str, str], bool]  # method, path
+    method: str
+    path: str  # a pattern, found anywhere in the path
     happens: Callable[[], object]
     once_done: bool  # when what was asked for is done, and only nobody heard so; else before
     happened: Future[object] = field(default_factory=Future)
+
+    def fits(self, method: str, path: str) -> bool:
+        return method == self.method and re.search(self.path, path) is not None
 
 
 class Server:
@@ -99,8 +103,7 @@ class Server:
 
         Return what will say that it happened, and with its result how it went.
         """
-        fits: Callable[[str, str], bool] = lambda m, p: m == method and bool(re.search(path, p))  # noqa: E731  # one line
-        beside = Beside(fits=fits, happens=happens, once_done=once_done)
+        beside = Beside(method=method, path=path, happens=happens, once_done=once_done)
         self._beside.append(beside)
         return beside.happened
 

@@ -1,4 +1,4 @@
-"""B32 for pods: images that one node cannot have, that take long, or that come late."""
+"""Images of pods that one node cannot have, that take long, or that come late."""
 
 from pathlib import Path
 from typing import Any

@@ -1,4 +1,4 @@
-"""B33 for pods: tasks that are stopped at any moment of their start leave nothing, and are stopped and nothing else."""
+"""Tasks as pods that are stopped at any moment of their start leave nothing, and are stopped and nothing else."""
 
 import time
 from collections.abc import Callable
@@ -23,8 +23,7 @@ pytestmark = [
     pytest.mark.django_db(transaction=True),
 ]  # two click at once, in threads
 RUN = "echo one >>$TAIJI_STORAGE/starts; trap 'exit 0' TERM; while :; do sleep 0.1; done"
-AT_RANDOM = 8  # further moments, at even distances over a start
-STEP_S = 0.06
+STEPS, STEP_S = 8, 0.06  # further moments, at even distances over a start
 # How each kind of task is made in the cluster. "brought": by its owner, and only run by us.
 HOSTS = {"alone": 1, "pods": 2, "mpijob": 2, "brought": 2}
 
@@ -163,7 +162,7 @@ def check_stopped(site: Site, task: Task) -> None:
         return task.state == "stopped" and not site.is_left()
 
     site.until(is_over)
-    attempts = list(task.attempts.values_list("outcome", flat=True))
+    attempts = list(task.attempts.order_by("number").values_list("outcome", flat=True))
     assert attempts in ([], ["stopped"])
     assert CardLease.objects.filter(instance__in=members(task)).count() == 8 * site.hosts * len(attempts)
     assert UsageRow.objects.filter(task=task.pk).count() == len(attempts)
@@ -184,7 +183,7 @@ def check_stopped(site: Site, task: Task) -> None:
 
 def test_tasks_that_are_stopped_one_after_the_other_anywhere_on_their_way_leave_nothing(site: Site) -> None:
     calls = CALLS[site.kind] if site.kube.played_alone else {}
-    moments = [*SEEN, *calls, *(str(number * STEP_S) for number in range(AT_RANDOM))]
+    moments = [*SEEN, *calls, *(str(number * STEP_S) for number in range(STEPS))]
     reached: set[str] = set()
     for number, moment in enumerate(moments):
         print("stopped at", moment)  # for who reads that this test failed

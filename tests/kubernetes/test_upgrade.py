@@ -221,7 +221,8 @@ def test_controllers_are_exchanged_in_the_midst_of_everything_and_no_task_is_los
     installation.until(lambda: not kube.pods() and not kube.fleet.running)
     assert kube.leased() == 0
     outcomes = {
-        task.task_flag: list(task.attempts.values_list("outcome", flat=True)) for task in [*every, high]
+        task.task_flag: list(task.attempts.order_by("number").values_list("outcome", flat=True))
+        for task in [*every, high]
     }
     assert outcomes == {
         "stays": ["succeeded"],

@@ -73,7 +73,6 @@ def _high() -> int:
 def test_eight_tasks_that_end_at_once_with_every_report_doubled_free_eight_cards(
     house: House, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """B20."""
     take = sync.take
 
     def twice(host: Host, report: Report, now: datetime) -> sync.Desired:
@@ -101,7 +100,7 @@ def test_eight_tasks_that_end_at_once_with_every_report_doubled_free_eight_cards
 
 @pytest.mark.usefixtures("passes_everywhere")
 def test_twenty_tasks_on_one_card_run_one_after_the_other_whoever_plans(house: House) -> None:
-    """B21, B54: three workers get each message, and it is only a hint."""
+    """Three workers get each message, and it is only a hint."""
     house.host("h1", 1)
     log = house.storage / "log"
     token = ApiToken.objects.issue(house.world.user("ann", "ads"), "test")
@@ -129,7 +128,6 @@ def test_twenty_tasks_on_one_card_run_one_after_the_other_whoever_plans(house: H
 
 @pytest.mark.usefixtures("passes_everywhere")
 def test_an_eviction_whose_message_is_delivered_again_and_again_happens_once(house: House) -> None:
-    """B54."""
     house.policy(pull_up_backoff_s=0.1, exit_grace_s=2.0)
     house.host("h1", 1)
     victim = house.submit(STAY, exit_cmd="sleep 1", **ELASTIC)
@@ -160,7 +158,7 @@ def own_valkey(settings: Settings, tmp_path: Path) -> Iterator[ValkeyServer]:
 def test_a_broker_that_is_restarted_and_emptied_costs_no_task_anything(
     transactional_db: None, own_valkey: ValkeyServer, tmp_path: Path
 ) -> None:
-    """B55: what is to be done stands in the database."""
+    """What is to be done stands in the database."""
     house = House(tmp_path)
     server = own_valkey
     try:

@@ -71,7 +71,6 @@ def outcomes(task: Task) -> list[str]:
 def test_a_task_on_a_host_that_is_cut_off_is_restarted_only_as_the_policy_says_and_its_orphan_is_ended(
     house: House, h1: RealHost, line: Line
 ) -> None:
-    """B34."""
     task = house.submit(STAY, retry_limit=1)
     house.reach(task, "running")
     old = house.member(task)
@@ -102,7 +101,6 @@ def test_a_task_on_a_host_that_is_cut_off_is_restarted_only_as_the_policy_says_a
 def test_a_host_that_comes_back_ends_what_was_stopped_meanwhile_and_takes_work(
     house: House, h1: RealHost, line: Line
 ) -> None:
-    """B35."""
     task = house.submit(STAY)
     house.reach(task, "running")
     line.be("refuse")
@@ -120,7 +118,7 @@ def test_a_host_that_comes_back_ends_what_was_stopped_meanwhile_and_takes_work(
 def test_a_task_that_ended_well_while_nobody_could_hear_it_has_succeeded_and_is_not_run_again(
     house: House, h1: RealHost, line: Line
 ) -> None:
-    """B37: its end is on the host's disk, whatever happens to the line and the agent."""
+    """Its end is on the host's disk, whatever happens to the line and the agent."""
     task = house.submit(STAY, **ELASTIC)
     house.reach(task, "running")
     line.be("refuse")
@@ -140,7 +138,7 @@ def test_a_task_that_ended_well_while_nobody_could_hear_it_has_succeeded_and_is_
 def test_a_task_that_ended_well_while_the_scheduler_too_was_away_has_succeeded_and_is_not_run_again(
     house: House, h1: RealHost, line: Line, first: str
 ) -> None:
-    """B37: whichever of them comes back first."""
+    """Whichever of them comes back first."""
     task = house.submit(STAY, **ELASTIC)
     house.reach(task, "running")
     with house.planning:
@@ -190,7 +188,7 @@ def warned() -> list[str]:
 def test_short_silences_restart_nothing_however_many_they_are_and_operators_are_warned_meanwhile(
     house: House, h1: RealHost, line: Line, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """B38: only a silence without any success in between counts."""
+    """Only a silence without any success in between counts."""
     monkeypatch.setattr(host_calls, "WELL_S", 5)
     h1.end()
     h1.program = ["-c", HASTY]
@@ -217,7 +215,7 @@ def test_short_silences_restart_nothing_however_many_they_are_and_operators_are_
 
 
 def test_stopping_the_agent_ends_no_task_and_completes_none(house: House, h1: RealHost) -> None:
-    """B41: what survives is found again; what does not is lost, and pulled up."""
+    """What survives is found again; what does not is lost, and pulled up."""
     kept = house.submit(STAY)
     house.reach(kept, "running")
     h2 = house.host("h2", 1)
@@ -305,7 +303,6 @@ def test_a_host_that_comes_back_renamed_and_with_fewer_cards_leaves_no_ghost(hou
 def test_a_clock_that_is_wrong_or_jumps_is_warned_of_and_nothing_goes_by_it(
     house: House, tmp_path: Path
 ) -> None:
-    """B50."""
     clock = Clock(build(tmp_path), tmp_path / "clock")
     clock.be_off(420)
     host = house.host("h1", 2, env=clock.env)

@@ -7,12 +7,15 @@ import time
 from datetime import timedelta
 
 import pytest
+from django.core.mail import EmailMessage
 from django.test import Client
 from django.utils import timezone
+from pytest_django import Settings
 
 from cluster import host_events, stuck
 from cluster.models import CardLease, Host, HostEvent, Instance
 from jobs import services
+from jobs import tasks as tasks_of_the_beat
 from jobs.engine import passes
 from jobs.models import Task
 from quotas.models import ApiToken
@@ -40,8 +43,10 @@ def ask(house: House, host: RealHost, verb: str, reason: str = "fan is loud") ->
     assert answer.status_code == 200, answer.content
 
 
-def test_a_host_that_starts_nothing_is_quarantined_and_the_tasks_run_elsewhere(house: House) -> None:
-    """B47."""
+def test_a_host_that_starts_nothing_is_quarantined_and_the_tasks_run_elsewhere(
+    house: House, settings: Settings, mailoutbox: list[EmailMessage]
+) -> None:
+    settings.MAIL_OPERATORS = ["ann@example.com"]
     bad = house.host("h1", 2, storage=house.broken_storage())
     good = house.host("h2", 8)
     with house.planning:
@@ -59,6 +64,11 @@ def test_a_host_that_starts_nothing_is_quarantined_and_the_tasks_run_elsewhere(h
     assert all(house.member(task, number=1).host.name == bad.name for task in failed)
     event = HostEvent.objects.get(code="quarantine")
     assert (event.host, host_events.sentence(event.code, event.args)) == (bad.row, reason)
+    assert mailoutbox == []
+    tasks_of_the_beat.send_host_mails()
+    (mail,) = mailoutbox
+    assert (mail.to, mail.subject) == (["ann@example.com"], "Taiji: host h1 is quarantined")
+    assert reason in mail.body
 
 
 def test_a_host_whose_storage_is_away_says_so_and_is_given_no_task(house: House) -> None:
@@ -76,7 +86,7 @@ def test_a_host_whose_storage_is_away_says_so_and_is_given_no_task(house: House)
 
 
 def test_a_task_that_fails_everywhere_quarantines_no_host(house: House) -> None:
-    """B47: the task is bad, not the hosts."""
+    """The task is bad, not the hosts."""
     for number in (1, 2, 3):
         house.host(f"h{number}", 1)
     task = house.submit("exit 1", retry_limit=3)
@@ -142,7 +152,7 @@ def test_a_removed_host_that_was_lost_ends_what_still_runs_there_when_it_comes_b
 
 
 def test_a_process_that_will_not_die_keeps_its_cards_and_is_told_of(house: House) -> None:
-    """B44: however often the passes begin anew, it is neither queued again nor its card given away."""
+    """However often the passes begin anew, it is neither queued again nor its card given away."""
     host = house.host("h1", 1)
     task = house.submit(STAY, **ELASTIC)
     house.reach(task, "running")
@@ -169,7 +179,6 @@ def test_a_process_that_will_not_die_keeps_its_cards_and_is_told_of(house: House
 
 
 def test_a_process_that_vanishes_while_nobody_looks_ends_once_and_is_pulled_up_once(house: House) -> None:
-    """B44."""
     h1 = house.host("h1", 2)
     high, elastic = house.submit(STAY), house.submit(STAY, **ELASTIC)
     house.reach(high, "running")

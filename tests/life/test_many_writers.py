@@ -34,7 +34,7 @@ def p95(took: list[float]) -> float:
 def test_many_who_post_and_report_while_passes_run_are_never_told_that_the_database_is_locked(
     house: House,
 ) -> None:
-    """B57: eight submit without a pause, fifty hosts report something new each second."""
+    """Eight submit without a pause, fifty hosts report something new each second."""
     house.world.business("ads", P40=HOSTS * CARDS)
     work = writers.Work(
         port=int(house.url.rsplit(":", 1)[1]),

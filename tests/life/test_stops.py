@@ -1,4 +1,4 @@
-"""B33: a task that is stopped at any moment of its start, twice at once, is stopped and nothing else."""
+"""A task that is stopped at any moment of its start, twice at once, is stopped and nothing else."""
 
 import time
 from concurrent.futures import ThreadPoolExecutor

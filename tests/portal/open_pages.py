@@ -3,6 +3,7 @@
 import re
 import time
 from collections.abc import Awaitable, Callable
+from contextlib import ExitStack
 from typing import Any
 
 import pytest
@@ -49,14 +50,10 @@ class Pages:
         async def go() -> None:
             async with hub.listen("tasks") as listener:
                 await listener.changed(60)  # subscribed
-                waiting = [readers.present(session, reader) for session, reader in self._readers.items()]
-                for present in waiting:
-                    present.__enter__()
-                try:
+                with ExitStack() as sockets:
+                    for session, reader in self._readers.items():
+                        sockets.enter_context(readers.present(session, reader))
                     await deed()
-                finally:
-                    for present in waiting:
-                        present.__exit__(None, None, None)
 
         async_to_sync(go)()
 

@@ -206,6 +206,29 @@ def test_in_a_storm_of_changes_it_is_made_a_few_times_a_second(
 
 
 @pytest.mark.django_db(transaction=True)
+def test_it_is_read_once_for_all_who_ask_in_one_moment(ann: User, monkeypatch: pytest.MonkeyPatch) -> None:
+    made: list[int] = []
+    now = free_cards.now
+
+    def counted() -> list[FreeCards]:
+        made.append(1)
+        return now()
+
+    monkeypatch.setattr(free_cards, "now", counted)
+
+    async def deed(short: Short) -> None:
+        for _ in range(2):
+            made.clear()
+            async with hub.listen("cards") as listener:
+                await sync_to_async(hints.publish)("cards")
+                await listener.changed(60)
+            await asyncio.gather(*(short.get("s", language=one) for one in ("en", "zh-hans") * 5))
+            assert len(made) == 1
+
+    told(reader_of(ann))(deed)
+
+
+@pytest.mark.django_db(transaction=True)
 def test_a_change_that_was_heard_is_shown_by_the_next_answer(ann: User) -> None:
     async def deed(short: Short) -> None:
         assert ">8<" in await short.get("s")
