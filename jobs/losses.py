@@ -25,6 +25,8 @@ def said(attempt: Attempt, task: Task) -> str:
     worked = max(end - attempt.created_at, timedelta()).total_seconds()
     interval = task.checkpoint_interval_s
     if interval is None:
+        if attempt.cards * worked < 36:
+            return ""  # it would read 0.00
         return _("At most %(hours)s card-hours of work are lost: it names no checkpoint_interval.") % {
             "hours": _hours(attempt.cards * worked)
         }

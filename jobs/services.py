@@ -120,6 +120,9 @@ def _submit_many(user: User, documents: Sequence[object]) -> list[Made | config.
 def _write_alike(wanted: Sequence[Read], known: sources.Found) -> list[Made]:
     """Write the rows of tasks; of those that are alike, only what differs is worked out for each."""
     now = clock.now()
+    configs = {one.alike: one.alike.config for one in wanted}.values()
+    sources.keep_all(Code, [(each.code, each.business, each.user) for each in configs], known)
+    sources.keep_all(Dataset, [(each.dataset, each.business, each.user) for each in configs], known)
     likes: dict[Alike, tuple[Task, list[Any]]] = {}
     sealed: dict[tuple[Any, ...], str] = {}  # the same secrets are encrypted once
     lines = []

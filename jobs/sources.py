@@ -99,8 +99,7 @@ def keep(
     """Return the row of a source, made where the business does not know it yet; `seen` are those kept just now."""
     if not isinstance(wanted, Wanted):
         return wanted
-    said = [wanted.kind, wanted.name, wanted.params, wanted.secrets]
-    mark = salted_hmac("source", json.dumps(said, sort_keys=True), algorithm="sha256").hexdigest()
+    mark = _fingerprint(wanted)
     values: dict[str, Any] = {"user": user, "name": wanted.name, "params": wanted.params}
     values |= {"secrets": vault.seal(wanted.secrets)} | ({"kind": wanted.kind} if wanted.kind else {})
     row: SourceT = _once(
@@ -109,6 +108,20 @@ def keep(
         lambda: model._default_manager.get_or_create(business=business, fingerprint=mark, defaults=values)[0],
     )
     return row
+
+
+def keep_all(
+    model: type[SourceT], asked: Iterable[tuple[SourceT | Wanted | None, Business, User]], seen: Found
+) -> None:
+    """Keep several in one order, whoever asks for them: else two at once could wait for each other for ever."""
+    wanted = [(one, business, user) for one, business, user in asked if isinstance(one, Wanted)]
+    for one, business, user in sorted(wanted, key=lambda each: (each[1].pk, _fingerprint(each[0]))):
+        keep(model, one, business, user, seen)
+
+
+def _fingerprint(wanted: Wanted) -> str:
+    said = [wanted.kind, wanted.name, wanted.params, wanted.secrets]
+    return salted_hmac("source", json.dumps(said, sort_keys=True), algorithm="sha256").hexdigest()
 
 
 def _once(seen: Found, key: tuple[Any, ...], find: Callable[[], Any]) -> Any:

@@ -68,6 +68,15 @@ def rule(args: Args) -> str:
     return str(RULES.get(name, name))
 
 
+def evicted(rule_name: str, causer: int | None, business: str) -> str:
+    """Return why an attempt was evicted: by which rule, and for which task where there is one; blank if unknown."""
+    if not rule_name:
+        return ""
+    words = {"task": causer, "business": business, "rule": rule({"rule": rule_name})}
+    said = _("Evicted for task %(task)s of %(business)s: %(rule)s") if causer else _("Evicted: %(rule)s")
+    return said % words
+
+
 def _started(code: str, args: Args) -> str:
     hosts = args.get("hosts")
     if not isinstance(hosts, Mapping) or "gpu_type" not in args:

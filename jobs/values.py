@@ -14,6 +14,12 @@ from django.utils.translation import ngettext
 from cluster.fields import Fault as Fault  # for all who check documents
 
 LONGEST_SCRIPT = 32_768  # characters; the kernel takes 131,072 bytes as one argument
+# What other platforms call fields, where no likeness of letters leads to ours.
+SYNONYMS = {
+    **dict.fromkeys(("gpu", "gpus", "num_gpus", "gpu_num", "cards"), "host_gpu_num"),
+    **dict.fromkeys(("hosts", "nodes", "num_nodes"), "host_num"),
+    **dict.fromkeys(("cmd", "command"), "start_cmd"),
+}
 FIRST_YEAR, LAST_YEAR = 2000, 2999  # at the ends of the calendar a time cannot be shown in every zone
 _TURNING = {*range(0x202A, 0x202F), *range(0x2066, 0x206A)}  # they turn the reading direction of what follows
 _DURATION = re.compile(r"(?:(\d{1,9})d)?(?:(\d{1,9})h)?(?:(\d{1,9})m)?(?:(\d{1,9})s?)?", re.ASCII)
@@ -96,7 +102,8 @@ def unknown(name: object, fields: Mapping[str, object]) -> Fault:
     """Return the fault of a field that does not exist, with the nearest name that does."""
     folded = {known.lower(): known for known in fields}
     written = str(name)[:64].lower()
-    near = get_close_matches(written, folded, n=1, cutoff=0.6) or _with_word(written, folded)
+    meant = [SYNONYMS[written]] if SYNONYMS.get(written) in folded else []
+    near = meant or get_close_matches(written, folded, n=1, cutoff=0.6) or _with_word(written, folded)
     message = _("There is no such field; remove it.")
     if near:
         message = _('There is no such field; did you mean "%s"?') % folded[near[0]]

@@ -106,7 +106,10 @@ def take(places: Places) -> int:
     """Take the group's lock and see an earlier group's processes off; raises Refusal where one is running."""
     lock = locks.take(group_lock(places))
     if lock is None:
-        raise Refusal(f"Taiji is running already with the data folder {places.data}: script/down stops it.")
+        where = f" at {url}" if (url := _running_at(places)) else ""
+        raise Refusal(
+            f"Taiji is running already{where} with the data folder {places.data}: script/down stops it."
+        )
     # A killed supervisor's processes get TERM from the kernel; one that does not heed it would run doubled.
     if not locks.end_holders(members_lock(places), wait_s=10.0):
         os.close(lock)
@@ -116,6 +119,16 @@ def take(places: Places) -> int:
     os.ftruncate(lock, 0)
     os.pwrite(lock, f"{os.getpid()}\n".encode(), 0)
     return lock
+
+
+def _running_at(places: Places) -> str:
+    """Return the running group's address, as ours may be another; blank where it just starts."""
+    try:
+        web = json.loads((places.run / "members.json").read_text())["web"]["argv"]
+        bind, port = (web[web.index(option) + 1] for option in ("--host", "--port"))
+    except (OSError, ValueError, KeyError):
+        return ""
+    return dataclasses.replace(places, bind=bind, port=int(port)).url
 
 
 def write(places: Places, programs: dict[str, Program]) -> None:

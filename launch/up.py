@@ -1,6 +1,7 @@
 """Start the product: install, make secrets and folders, migrate, start the group, wait until it answers."""
 
 import argparse
+import contextlib
 import errno
 import os
 import signal
@@ -9,7 +10,7 @@ import subprocess
 from pathlib import Path
 from types import FrameType
 
-from launch import answer, group, install, keys, places, programs, world
+from launch import answer, down, group, install, keys, places, programs, world
 from launch.places import ROOT, Places
 from launch.words import Progress, Refusal
 
@@ -39,8 +40,11 @@ def main(arguments: list[str]) -> int:
         answer.wait(here, supervisor, [agent.name for agent in agents], say)
         _welcome(here, say, detached=options.detach)
         return 0 if options.detach else _stay(supervisor)
-    except (Refusal, KeyboardInterrupt):
+    except (Refusal, KeyboardInterrupt) as broken_off:
         group.stop(here)
+        if isinstance(broken_off, KeyboardInterrupt):
+            with contextlib.suppress(OSError):  # the terminal is gone
+                print(f"\n{down.STOPPED}", flush=True)
         raise
 
 

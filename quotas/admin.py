@@ -1,7 +1,8 @@
 """Businesses, their members and quotas, for operators."""
 
-from typing import Any
+from typing import Any, ClassVar
 
+from django import forms
 from django.contrib import admin
 from django.db.models import QuerySet
 from django.http import HttpRequest
@@ -45,6 +46,17 @@ class QuotaForm(ReasonForm):
         fields = ("business", "gpu_type", "region", "cards", "elastic_cards", "user_elastic_cards")
 
 
+class BusinessForm(forms.ModelForm):
+    """A business; what its flag may be stands under it before it is refused."""
+
+    class Meta:
+        model = Business
+        fields = ("flag", "name")
+        help_texts: ClassVar = {
+            "flag": _("What tasks say; without / and \\, and without a dot or a blank at its beginning.")
+        }
+
+
 class QuotaInline(CarefulFields, admin.TabularInline):
     """How many cards the business may hold; a row is deleted on its own page, with a reason."""
 
@@ -60,6 +72,7 @@ class QuotaInline(CarefulFields, admin.TabularInline):
 class BusinessAdmin(Exchange, RefusesInUse, KeepsHistory):
     """Businesses; one whose tasks are known cannot be deleted. A renamed one keeps all that it has."""
 
+    form = BusinessForm
     resource_classes = (BusinessTable,)
     inlines = (QuotaInline, DefaultGpuTypeInline, MemberInline)
     list_display = ("flag", "name", "quota_in_short")

@@ -46,12 +46,11 @@ def templates(cards: dict[str, int]) -> dict[str, tuple[str, dict[str, Any]]]:
     return {
         "High: guaranteed": (
             "Within the quota it starts at once, and makes elastic tasks leave if it must.",
-            _config("ads", half, first, WORKING, is_elasticity=False),
+            _config(half, first, WORKING, is_elasticity=False),
         ),
         "Elastic: checkpoints": (
             "Uses idle cards; when it is evicted it saves, and it comes back by itself and goes on.",
             _config(
-                "speech",
                 max(1, cards[first] // 4),
                 first,
                 COUNTING,
@@ -63,14 +62,14 @@ def templates(cards: dict[str, int]) -> dict[str, tuple[str, dict[str, Any]]]:
         ),
         "Auto: any type, kept for a look": (
             "High while quota lasts, else elastic, on whatever is free; its place is kept for 30 minutes.",
-            _config("ads", 1, every, WORKING, is_elasticity="auto", keep_alive=True),
+            _config(1, every, WORKING, is_elasticity="auto", keep_alive=True),
         ),
     }
 
 
-def _config(flag: str, cards: int, types: str, command: str, **more: object) -> dict[str, Any]:
+def _config(cards: int, types: str, command: str, **more: object) -> dict[str, Any]:
+    """Return a config of no business: that is filled in for whoever opens the template."""
     return {
-        "business_flag": flag,
         "host_num": 1,
         "host_gpu_num": cards,
         "GPUName": types,

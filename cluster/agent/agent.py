@@ -20,6 +20,7 @@ from cluster.agent.logs import CAP, Shipper
 from cluster.agent.membership import Membership, NotAdmitted
 from cluster.agent.offers import PROCESS, Offers
 from cluster.agent.orders import Desired, read_desired
+from cluster.agent.outage import Outage
 from cluster.agent.pace import RETRY_S
 from cluster.agent.protocol import PROTOCOL
 from cluster.agent.storage import Storage
@@ -123,12 +124,14 @@ class Agent:
 
     async def _talk(self) -> None:
         """Call the platform for ever; when it is away, try again, later each time."""
-        failures = 0
+        failures, outage = 0, Outage()
         while True:
             try:
                 await self._exchange()
             except (Away, NotAdmitted) as fault:
                 self._complain(str(fault))
+                if said := outage.goes_on(time.time(), time.monotonic(), str(fault)):
+                    log.warning("%s", said)
                 self._joins = True
                 await asyncio.sleep(pace.retry_s(failures))
                 failures += 1
@@ -136,6 +139,7 @@ class Agent:
                 if failures or self._seq == 1:
                     log.info("The platform at %s has this host's report.", self._link.url)
                     self._said.clear()
+                    outage = Outage()
                 failures = 0
 
     def _complain(self, sentence: str) -> None:

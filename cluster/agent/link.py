@@ -134,12 +134,20 @@ class Link:
                 raise self._silent(error) from error
 
     def _silent(self, error: httpx.HTTPError) -> Away:
-        return Away(f"The platform at {self.url} does not answer: {error or type(error).__name__}.")
+        why = str(error).rstrip(".") or type(error).__name__
+        if self.url.startswith("https") and _spoke_http(error):
+            why += "; that address speaks http, not https"
+        return Away(f"The platform at {self.url} does not answer: {why}.")
 
     def _no(self, answer: httpx.Response) -> Away | Refused:
         if answer.status_code >= 500 or answer.status_code < 400 or answer.status_code == 429:
             return Away(f"The platform at {self.url} answers {answer.status_code} {answer.reason_phrase}.")
         return Refused(answer.status_code, _sentence(answer))
+
+
+def _spoke_http(error: httpx.HTTPError) -> bool:
+    """Say whether the other side answered a handshake of TLS with something else, as a plain web server does."""
+    return "[SSL: WRONG_VERSION_NUMBER]" in str(error) or "[SSL: RECORD_LAYER_FAILURE]" in str(error)
 
 
 def _document(answer: httpx.Response) -> dict[str, Any]:

@@ -46,5 +46,7 @@ def _numbers(user: str) -> tuple[int, int]:
     try:
         found = pwd.getpwnam(user)
     except KeyError as error:
-        raise NoSuchUser(f"There is no user {user} on this host.") from error
+        raise NoSuchUser(
+            f"There is no user {user} on this host: create it, or name another with --task-user."
+        ) from error
     return found.pw_uid, found.pw_gid

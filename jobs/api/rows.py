@@ -176,6 +176,10 @@ def _ending(attempt: Attempt) -> dict[str, str | None]:
     """Return why an attempt ended, or is ending: the code, its sentence, and what can be done about it."""
     code = attempt.outcome_code or attempt.ending_code
     message = endings.sentence(code, attempt.outcome_args) if code else ""
+    if code == Attempt.Outcome.EVICTED:
+        causer = attempt.evicted_for
+        flag = causer.business.flag if causer else ""
+        message = task_events.evicted(attempt.evict_rule, attempt.evicted_for_id, flag) or message
     return {"code": code or None, "message": message or None, "advice": endings.advice(code) or None}
 
 

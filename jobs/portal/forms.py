@@ -185,17 +185,29 @@ class ConfigForm(forms.Form):
         initial: Mapping[str, Any] | None = None,
     ) -> None:
         super().__init__(data, initial=dict(initial or {}))
-        self._offer("business_flag", [(flag, flag) for flag in businesses])
+        self._offer_businesses([(flag, flag) for flag in businesses])
         self._offer("region", [("", _("any")), *((name, name) for name in regions)])
         self._typed: dict[str, Any] = {}
         self._document: dict[str, Any] | None = None
         self.general: list[str] = []  # faults that belong to no field of the form
         self.missing: set[str] = set()  # fields that are blank and may not be
 
+    def _offer_businesses(self, choices: list[tuple[str, Any]]) -> None:
+        """Offer the user's own; a name of others is not shown, and none of his stands in its place unchosen."""
+        widget = self.fields["business_flag"].widget
+        assert isinstance(widget, forms.Select)
+        given = self._given("business_flag")
+        if (given or not self.is_bound) and given not in {value for value, _label in choices}:
+            choices.insert(0, ("", "—"))
+        widget.choices = choices
+
+    def _given(self, name: str) -> str:
+        return str(self.data.get(name) or self.initial.get(name) or "")
+
     def _offer(self, name: str, choices: list[tuple[str, Any]]) -> None:
         widget = self.fields[name].widget
         assert isinstance(widget, forms.Select)
-        given = str(self.data.get(name) or self.initial.get(name) or "")
+        given = self._given(name)
         if given and given not in {value for value, _label in choices}:
             choices.append(
                 (given, given)

@@ -25,6 +25,7 @@ class QuotaLeft:
     flag: str
     left: int
     limit: int
+    everywhere: bool  # for all regions together: the tiles of other regions show the same cards
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -130,7 +131,9 @@ class QuotasLeft:
             _, limit = self._ledger.high_use(business, free.gpu_type_id)
             if limit:
                 left = self._ledger.high_caps(business, free.gpu_type_id).left(free.region_id)
-                found.append(QuotaLeft(flag=flag, left=max(0, left), limit=limit))
+                own = self._ledger.rows.get((business, free.gpu_type_id), {})
+                everywhere = free.region_id not in own
+                found.append(QuotaLeft(flag=flag, left=max(0, left), limit=limit, everywhere=everywhere))
         return found[:BUSINESSES_SHOWN]
 
 

@@ -26,11 +26,18 @@ class Start:
         self.document |= values
         self.origins |= dict.fromkeys(values, origin)
 
+    def leave_out_foreign(self, businesses: Sequence[str], said: str) -> None:
+        """Take out a business that is none of the user's, and say so in its place."""
+        if "business_flag" in self.document and self.document["business_flag"] not in businesses:
+            del self.document["business_flag"]
+            self.origins["business_flag"] = said
 
-def copy_of(task: Task) -> Start:
+
+def copy_of(task: Task, businesses: Sequence[str]) -> Start:
     """Return the document of a task that is copied."""
     start = Start()
     start.lay(task.config, _("From task #%(id)d.") % {"id": task.pk})
+    start.leave_out_foreign(businesses, _("The task's business is not yours; choose one."))
     return start
 
 
@@ -46,6 +53,7 @@ def begin(
     _lay_last(start, user, businesses)
     if template:
         start.lay(template.config, _("From the template “%(name)s”.") % {"name": template.name})
+        start.leave_out_foreign(businesses, _("The template's business is not yours; choose one."))
     if clicked:
         start.lay(clicked, _("From the free cards that you clicked."))
     return start

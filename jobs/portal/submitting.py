@@ -75,7 +75,7 @@ def _begin(desk: Desk) -> HttpResponse:
         messages.error(request, elsewhere.not_here(job))
         return redirect("task", pk=desk.origin.pk)
     if desk.origin is not None:
-        start = starts.copy_of(desk.origin)
+        start = starts.copy_of(desk.origin, desk.flags)
     else:
         start = starts.begin(request.user, desk.flags, desk.template, _clicked(request.GET))
     form = desk.form(None, initial=typed(start.document))

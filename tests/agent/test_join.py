@@ -140,6 +140,14 @@ def test_an_address_that_is_none_is_refused_also_in_the_environment(
         complete(arguments().parse_args(["run", "--state", str(tmp_path), "--storage", str(tmp_path)]))
 
 
+def test_https_of_a_platform_that_speaks_http_is_told_as_that(machine: Machine) -> None:
+    url = machine.platform.url.replace("http:", "https:")
+    places = ["--state", str(machine.state), "--storage", str(machine.storage), *AS_ROOT]
+    refused = taiji_agent("join", url, "--token", JOIN, *places)
+    assert refused.returncode == 1
+    assert refused.stderr.endswith("; that address speaks http, not https.\n")
+
+
 def test_the_token_can_come_where_nobody_sees_it(machine: Machine) -> None:
     places = ["--state", str(machine.state), "--storage", str(machine.storage), *AS_ROOT]
     done = taiji_agent("join", machine.platform.url, "--token", "-", *places, stdin=f"{JOIN}\n")

@@ -21,7 +21,7 @@ def test_root_has_to_say_who_tasks_run_as(monkeypatch: pytest.MonkeyPatch) -> No
         users.resolve(None)
     assert users.resolve("root") == ""
     assert users.resolve("4242:17") == "4242:17"
-    with pytest.raises(users.NoSuchUser, match="There is no user nobody-of-that-name"):
+    with pytest.raises(users.NoSuchUser, match=r"There is no user nobody-of-that-name .* --task-user"):
         users.resolve("nobody-of-that-name")
 
 

@@ -7,7 +7,7 @@ import pytest
 from django.contrib.admin.models import LogEntry
 from django.test import Client
 from django.urls import reverse
-from django.utils import timezone
+from django.utils import timezone, translation
 from pytest_django import Settings
 
 from cluster.models import Card, GpuType, Host, Instance, Region
@@ -285,3 +285,11 @@ def test_a_business_is_edited_with_its_members_types_and_quotas(root: Client, wo
     business.refresh_from_db()
     quota.refresh_from_db()
     assert (business.name, quota.cards) == ("Ads", 8)
+
+
+def test_what_the_flag_of_a_business_may_be_is_said_before_it_is_refused(root: Client) -> None:
+    rule = "without / and \\, and without a dot or a blank at its beginning"
+    assert rule in root.get(_url(Business, "add")).content.decode()
+    with translation.override("en"):  # what a page speaks stays behind it
+        page = root.get(_url(Business, "add"), headers={"Accept-Language": "zh-hans"}).content.decode()
+    assert "不能含 / 和 \\" in page

@@ -5,11 +5,14 @@ from typing import Any
 import pytest
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
+from pytest_django import Settings
 
 from cluster import vault
+from jobs.materials import Code
 from jobs.models import KeptAnswer, Task, TaskEvent
 from quotas.models import Member
 from tests.api.conftest import Caller, doc, errors
+from tests.api.test_scenarios import together
 from tests.world import World
 
 
@@ -162,3 +165,17 @@ def test_a_choice_that_is_not_clear_touches_nothing(ann: Caller, world: World, b
     answer = ann.post("tasks/bulk/stop/", body)
     assert (answer.status_code, bool(errors(answer))) == (400, True)
     assert Task.objects.get().state == "queued"
+
+
+@pytest.mark.django_db(transaction=True)
+def test_some_who_name_the_same_new_code_at_once_in_other_orders_all_get_their_tasks(
+    ann: Caller, settings: Settings
+) -> None:
+    settings.GIT_PREFIXES = ["https://git.test/"]
+    paths = [{"group": "g", "project": f"p{number}", "branch": "m"} for number in range(60)]
+    documents = [doc(model_params={"path_info": path}) for path in paths]
+    orders = [documents, documents[::-1]]
+    answers = together(4, lambda place: ann.post("tasks/bulk/", {"tasks": orders[place % 2]}))
+    assert [answer.status_code for answer in answers] == [200] * 4
+    assert all(result["status"] == 201 for answer in answers for result in answer.json()["results"])
+    assert (Task.objects.count(), Code.objects.count()) == (240, 60)

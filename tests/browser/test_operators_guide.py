@@ -138,7 +138,7 @@ def test_the_guide_leads_from_nothing_to_a_task_of_a_new_business(
 
     _section(page, bare, guide.says("Businesses"))
     page.get_by_role("link", name=guide.says("Add business")).click()
-    page.get_by_label(guide.says("business_flag")).fill("vision")
+    page.get_by_label(f"{guide.says('Business_flag')}:", exact=True).fill("vision")
     page.get_by_label(f"{guide.says('Name')}:", exact=True).fill("Vision")
     _fill_row(page, guide, "Quota", {"GPU type": "P40", "Cards": "6", "Reason": "the new team"})
     _fill_row(page, guide, "Default GPU type", {"GPU type": "P40"})
@@ -155,7 +155,7 @@ def test_the_guide_leads_from_nothing_to_a_task_of_a_new_business(
     expect(page.locator("#members")).to_contain_text("lea lead")
     expect(page.locator("#changes")).to_contain_text("the new team")
 
-    _submit_as_a_member(page, bare, guide.says("New task"))
+    _submit_as_a_member(page, bare, guide)
     assert guide.is_over
     assert complaints == []
 
@@ -199,18 +199,17 @@ def _fill(row: Locator, label: str, value: str) -> None:
         cell.locator("input").first.fill(value)
 
 
-def _submit_as_a_member(page: Page, site: Site, new_task: str) -> None:
+def _submit_as_a_member(page: Page, site: Site, guide: Guide) -> None:
     """Log in as a member, submit a task, and see it run on the first host to its end."""
     page.get_by_role("button", name="root").click()
-    page.get_by_role("button", name="Log out").click()
+    page.get_by_role("button", name=guide.says("Log out")).click()
     page.goto(f"{site.url}/login/")
     page.locator("#id_username").fill("max")
     page.locator("#id_password").fill(PASSWORD)
     page.locator("#id_password").press("Enter")
-    page.get_by_role("navigation", name="Main").get_by_role("link", name=new_task).click()
-    page.locator("#id_start_cmd").fill("echo it works")
-    page.locator("#id_is_elasticity_0").check(force=True)
-    page.locator("#answer .btn-primary").click()
+    page.get_by_role("navigation", name="Main").get_by_role("link", name=guide.says("New task")).click()
+    page.get_by_role("textbox", name=guide.says("Start command"), exact=True).fill("echo it works")
+    page.locator("#answer").get_by_role("button", name=guide.says("Submit"), exact=True).click()
     expect(page.locator("#live")).to_be_visible()
     for _ in range(60):
         site.deed("pass")

@@ -9,7 +9,7 @@ from django.test import Client
 from pytest_django import Settings
 
 from cluster.models import Region
-from jobs.models import Template
+from jobs.models import Task, Template
 from launch import world as first_world
 from launch.places import Places
 from launch.programs import Agent
@@ -114,16 +114,22 @@ def test_making_the_small_world_twice_changes_nothing() -> None:
 
 @pytest.mark.django_db
 @pytest.mark.parametrize("cards", [["P40:8", "M40:4"], ["H200:1"]])
-def test_every_template_is_a_config_that_can_be_submitted(world: World, cards: list[str]) -> None:
-    from jobs import config
-
+def test_a_member_of_any_business_submits_every_template_as_it_opens(world: World, cards: list[str]) -> None:
     call_command("setup_world", *cards, verbosity=0)
+    quotas = {}
     for gpu_type, _, number in (text.partition(":") for text in cards):
         world.host(f"with-{gpu_type}", int(number), gpu_type)
-    operator = User.objects.create_superuser("admin")
+        quotas[gpu_type] = int(number)
+    world.business("video", **quotas)
+    browser = Client()
+    browser.force_login(world.user("maria", "video"))
     for template in Template.objects.all():
-        read = config.read(template.config, user=operator)
-        assert read.business.flag in {"ads", "speech"}
+        form = browser.get(f"/tasks/new/?template={template.pk}").context["form"]
+        opened = {name: form[name].value() for name in form.fields}
+        filled = {name: value for name, value in opened.items() if value not in (None, False)}
+        assert browser.post("/tasks/new/", filled).status_code == 302, template.name
+        task = Task.objects.latest("pk")
+        assert (task.business.flag, task.gpu_types != []) == ("video", True)
 
 
 @pytest.mark.django_db

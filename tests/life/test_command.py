@@ -5,11 +5,13 @@ import os
 import stat
 import subprocess
 import sys
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
+from django.db.models import F
 
-from jobs.models import Policy, Task
+from jobs.models import Attempt, Policy, Task
 from quotas.models import ApiToken
 from tests.agent.conftest import ROOT
 from tests.life.house import House
@@ -87,6 +89,20 @@ def test_a_wrong_token_is_not_kept(shell: Shell) -> None:
     assert refused.returncode == 77
     assert not (shell.home / ".config" / "taiji" / "login.json").exists()
     assert "no-such-token" not in refused.stderr
+
+
+@pytest.mark.parametrize("words", [("list",), ("show", "1"), ("stop", "1", "2")])
+def test_a_token_of_the_environment_that_is_none_any_more_is_named(
+    shell: Shell, words: tuple[str, ...]
+) -> None:
+    refused = shell(*words, TAIJI_TOKEN="old")
+    assert (refused.returncode, refused.stdout) == (77, "")
+    said = f"taiji: The token in TAIJI_TOKEN is not valid (any more) at {shell.house.url}.\n"
+    assert refused.stderr == said
+    ApiToken.objects.all().delete()
+    kept = shell(*words)
+    assert (kept.returncode, "TAIJI_TOKEN is not" in kept.stderr) == (77, False)
+    assert "Log in with `taiji login URL`" in kept.stderr
 
 
 def test_a_kept_token_goes_to_no_other_platform(shell: Shell) -> None:
@@ -180,16 +196,16 @@ def test_an_evicted_task_says_for_whom_by_which_rule_and_what_that_cost(shell: S
     Policy.objects.update_or_create(pk=1, defaults={"values": {"min_run_s": 0}})
     victim = shell.house.submit("sleep 300", is_elasticity=True, host_gpu_num=2)
     shell.house.reach(victim, "running")
+    Attempt.objects.filter(task=victim).update(created_at=F("created_at") - timedelta(minutes=30))
     high = shell.house.submit("sleep 300", host_gpu_num=2)
     shell.house.reach(high, "running")
     for word in ("why", "show"):
         told = shell(word, str(victim.pk)).stdout
-        assert f"evicted for  task {high.pk} of ads" in told
-        assert "because  its cards were the cheapest to give up" in told
-        assert "lost  At most 0.0" in told
+        assert f"Evicted for task {high.pk} of ads: its cards were the cheapest to give up" in told
+        assert "lost  At most 1.0" in told
     chinese = shell("why", str(victim.pk), LC_ALL="zh_CN.UTF-8").stdout
-    assert "让出它的卡代价最小" in chinese
-    assert "最多损失 0.0" in chinese
+    assert f"为业务 ads 的任务 {high.pk} 让出卡：让出它的卡代价最小" in chinese
+    assert "最多损失 1.0" in chinese
 
 
 def test_a_preview_names_whom_it_would_evict(shell: Shell) -> None:
@@ -211,7 +227,21 @@ def test_a_preview_says_what_would_become_of_a_document(shell: Shell) -> None:
         "preview", shell.document("{business_flag: ads, GPUName: P40, start_cmd: x, host_gpu_num: 64}")
     )
     assert (never.returncode, never.stdout.splitlines()[0]) == (1, "would never start")
+    assert 'would start with  {"host_gpu_num": 2}  with 2 cards on each host: starts now' in never.stdout
     assert Task.objects.count() == 0
+
+
+def test_a_preview_says_of_each_way_to_start_whether_it_evicts(shell: Shell) -> None:
+    shell.house.host("h1", 2)
+    Policy.objects.update_or_create(pk=1, defaults={"values": {"min_run_s": 0}})
+    victim = shell.house.submit("sleep 300", is_elasticity=True, host_gpu_num=2)
+    shell.house.reach(victim, "running")
+    asked = "{business_flag: ads, GPUName: P40, start_cmd: x, is_elasticity: true, host_gpu_num: 2}"
+    told = shell("preview", shell.document(asked)).stdout
+    assert (
+        'would start with  {"is_elasticity": false}  as a high task, on the quota of the business: '
+        "evicts tasks: 1, loses 0.0 card-hours\n"
+    ) in told
 
 
 def test_a_preview_takes_the_document_with_a_folder_that_a_submission_takes(shell: Shell) -> None:
@@ -228,7 +258,13 @@ def test_a_preview_takes_the_document_with_a_folder_that_a_submission_takes(shel
     ("text", "code", "words"),
     [
         ("{business_flag: ads, host_nums: 2}", 65, "host_nums: "),
-        ("{business_flag: [ads", 65, "task.yaml, line 1"),
+        (
+            "{business_flag: [ads",
+            65,
+            "task.yaml is no task document (JSON or YAML object): see docs/client.md (line 1, column 21: ",
+        ),
+        ("import os\nx: y = 1\n", 65, "task.yaml is no task document"),
+        ("{business_flag: ads, gpus: 2}", 65, 'did you mean "host_gpu_num"?'),
         ("- ads", 65, "task.yaml holds no document"),
         ("{business_flag: ads, model_local_file_path: not-there}", 65, "model_local_file_path: "),
         ("{business_flag: strangers, start_cmd: x}", 65, "business_flag: "),
@@ -249,10 +285,25 @@ def test_a_change_without_a_value_is_a_wrong_command_line(shell: Shell) -> None:
     assert Task.objects.count() == 0
 
 
+def test_a_text_that_reads_like_another_kind_is_asked_for_in_quotes_that_the_shell_leaves(
+    shell: Shell,
+) -> None:
+    file = shell.document("{business_flag: ads, GPUName: P40, host_gpu_num: 9999}")
+    refused = shell("submit", file, "--set", "start_cmd=true")
+    assert refused.returncode == 65, refused.stderr
+    written = """write --set 'start_cmd="true"'\n"""
+    assert refused.stderr.endswith(written)
+    quoted = shell("preview", file, "--set", 'start_cmd="true"')
+    assert "start_cmd" not in quoted.stdout + quoted.stderr
+
+
 @pytest.mark.parametrize(
     ("words", "code", "said"),
     [
-        (("show", "99"), 66, "taiji: "),
+        (("show", "99"), 66, "taiji: task 99: "),
+        (("why", "99"), 66, "taiji: task 99: "),
+        (("logs", "99"), 66, "taiji: task 99: "),
+        (("clone", "99"), 66, "taiji: task 99: "),
         (("show", "x"), 2, "valid integer"),
         (("submit", "no-file.json"), 66, "no-file.json: No such file or directory"),
         (("retry", "99"), 66, "task 99: "),

@@ -39,7 +39,8 @@ def test_asking_says_when_it_would_start(world: World, ann: Client) -> None:
 def test_what_is_missing_is_no_fault_yet_and_the_cards_are_looked_for_all_the_same(ann: Client) -> None:
     answer = ann.post("/tasks/new/preview/", GOOD | {"start_cmd": ""})
     said = answer.content.decode()
-    assert "Starts now" in said
+    assert "status-secondary" in said, "green would say that all is there"
+    assert "Would start now, once the rest is filled in" in said
     assert "Still to fill in:" in said
     assert 'href="#id_start_cmd"' in said
 
@@ -75,6 +76,16 @@ def test_what_else_would_start_is_offered_as_a_change_of_the_form(world: World, 
     assert whole.context["form"]["GPUName"].value() == "M40"
     assert whole.context["form"]["start_cmd"].value() == "python train.py"
     assert not Task.objects.filter(task_flag="demo").exists()
+
+
+def test_what_would_start_beside_evictions_is_said_to_evict_nobody(world: World, ann: Client) -> None:
+    run(world.task("speech", "oz", cards=8, wanted_class="elastic", pull_up=True), world.host("h1"))
+    world.host("m1", gpu_type="M40")
+    world.business("ads", M40=8)
+    page = " ".join(ann.post("/tasks/new/preview/?alternatives", GOOD).content.decode().split())
+    assert "Without evicting anyone:" in page
+    assert "<span>On M40</span>" in page
+    assert "This would start:" not in page
 
 
 @pytest.mark.parametrize("use", ["", "nonsense", "[1]", "[" * 100_000])

@@ -5,6 +5,8 @@ from django.test import Client
 from pytest_django import Settings
 
 from jobs.models import Task, Template
+from quotas.models import PlatformRole
+from tests.portal.conftest import Login
 from tests.portal.submitting import GOOD, submitted
 from tests.world import World
 
@@ -21,6 +23,53 @@ def test_a_template_fills_the_form(ann: Client) -> None:
     form = ann.get(f"/tasks/new/?template={template.pk}").context["form"]
     assert form["start_cmd"].value() == "run me"
     assert form["is_elasticity"].value() == "true"
+
+
+def offered(browser: Client, query: str) -> list[str]:
+    """Return the businesses that a form offers, blank: none; the first is what a browser shows chosen."""
+    answer = browser.get(f"/tasks/new/{query}")
+    assert "speech" not in answer.content.decode()
+    return [value for value, _label in answer.context["form"].fields["business_flag"].widget.choices]
+
+
+def test_a_template_that_names_another_business_fills_the_rest_and_leaves_that_to_be_chosen(
+    world: World, ann: Client
+) -> None:
+    world.business("speech")
+    config = {"business_flag": "speech", "start_cmd": "run me"}
+    query = f"?template={Template.objects.create(name='t', config=config).pk}"
+    assert offered(ann, query) == ["", "ads"]
+    assert origins(ann, query)["business_flag"] == "The template's business is not yours; choose one."
+    assert ann.get(f"/tasks/new/{query}").context["form"]["start_cmd"].value() == "run me"
+    ann.post("/i18n/setlang/", {"language": "zh-hans"})
+    assert origins(ann, query)["business_flag"] == "该模板的业务不属于您，请选择一个业务。"
+
+
+def test_a_template_that_names_no_business_begins_with_the_users_own(world: World, ann: Client) -> None:
+    query = f"?template={Template.objects.create(name='t', config={'start_cmd': 'run me'}).pk}"
+    assert offered(ann, query) == ["ads"]
+    assert origins(ann, query)["business_flag"] == "Your only business."
+
+
+def test_the_copy_of_a_task_of_a_business_that_was_left_asks_for_another(world: World, login: Login) -> None:
+    left = world.task("speech", "ann", task_flag="old")
+    Task.objects.update(config={"business_flag": "speech", "start_cmd": "run me"})
+    world.business("speech").members.clear()
+    PlatformRole.objects.create(user=world.user("ann", "ads"), role="auditor")  # who still sees it
+    browser, query = login(world.user("ann")), f"?clone={left.pk}"
+    assert offered(browser, query) == ["", "ads"]
+    assert origins(browser, query)["business_flag"] == "The task's business is not yours; choose one."
+
+
+def test_a_document_that_names_another_business_is_refused_and_its_name_is_no_choice(
+    world: World, ann: Client
+) -> None:
+    world.business("speech")
+    typed = '{"business_flag": "speech", "start_cmd": "run me"}'
+    form = ann.post("/tasks/new/fill/", GOOD | {"json": typed}).context["form"]
+    choices = [value for value, _label in form.fields["business_flag"].widget.choices]
+    assert choices == ["", "ads"], "none of his own stands there unchosen"
+    assert form.errors["business_flag"] == ["You belong to no business of this name; yours: ads."]
 
 
 def test_the_template_of_another_business_fills_nothing(world: World, ann: Client) -> None:

@@ -57,6 +57,14 @@ def test_what_is_left_of_my_quotas_stands_beside_what_is_idle(world: World, ann:
     assert "speech" not in page
 
 
+def test_a_quota_without_a_region_is_not_taken_for_one_of_each(world: World, ann: Client) -> None:
+    world.host("elsewhere", region="BJ")
+    page = text(ann)
+    assert page.count("16 of 16 left") == page.count("all regions together") == 2
+    ann.post("/i18n/setlang/", {"language": "zh-hans"})
+    assert "所有地域合计" in text(ann)
+
+
 def test_a_quota_of_the_region_caps_what_is_left_in_it(world: World, ann: Client) -> None:
     Quota.objects.create(
         business=world.business("ads"), gpu_type=world.gpu_type(), region=world.region("SZ"), cards=4
@@ -65,7 +73,10 @@ def test_a_quota_of_the_region_caps_what_is_left_in_it(world: World, ann: Client
     tiles = {
         region.name: region.tiles[0] for region in free_cards.by_region(free_cards.kind_of(world.user("ann")))
     }
-    assert [(name, tile.quotas[0].left) for name, tile in tiles.items()] == [("BJ", 16), ("SZ", 4)]
+    left = {name: tile.quotas[0] for name, tile in tiles.items()}
+    assert [(name, quota.left) for name, quota in left.items()] == [("BJ", 16), ("SZ", 4)]
+    assert [quota.everywhere for quota in left.values()] == [True, False]
+    assert text(ann).count("all regions together") == 1
 
 
 def test_the_last_day_is_drawn_from_left_to_right_and_no_higher_than_the_most() -> None:

@@ -10,6 +10,7 @@ from django.utils import timezone
 from pytest_django import DjangoAssertNumQueries
 
 from cluster.models import Host, Instance
+from jobs import losses, task_events
 from jobs.engine import hosts_for
 from jobs.models import Task
 from jobs.portal.history import ranges
@@ -239,6 +240,29 @@ def test_an_attempt_says_who_evicted_it_by_which_rule_and_what_was_lost(
     part = page.split('id="attempts"')[1].split('id="moments"')[0]
     assert f"Evicted for task {cause.pk} of speech · the guarantee of a high task needed its cards" in part
     assert said in part
+
+
+def test_an_attempt_that_ended_at_once_lost_nothing_worth_a_word(world: World) -> None:
+    task = world.task(cards=8)
+    attempt = run(task, world.host("h1"), outcome="failed")
+    attempt.ended_at = attempt.created_at + timedelta(seconds=4)
+    assert losses.said(attempt, task) == ""
+    attempt.ended_at = attempt.created_at + timedelta(seconds=5)
+    assert losses.said(attempt, task).startswith("At most 0.01 card-hours")
+
+
+@pytest.mark.parametrize(
+    ("rule", "causer", "said"),
+    [
+        ("guarantee", 7, "Evicted for task 7 of ads: the guarantee of a high task needed its cards"),
+        ("drain", None, "Evicted: its host is being drained"),
+        ("", None, ""),
+    ],
+)
+def test_an_eviction_is_said_with_its_rule_and_whom_it_was_for(
+    rule: str, causer: int | None, said: str
+) -> None:
+    assert task_events.evicted(rule, causer, "ads") == said
 
 
 @pytest.mark.parametrize("language", ["en", "zh-hans"])

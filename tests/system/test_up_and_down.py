@@ -48,7 +48,7 @@ def test_a_second_up_on_a_running_group_is_refused_and_disturbs_nothing(product:
     done = product.script("up", "--detach")
     assert done.returncode == 1
     assert done.stderr.count("\n") == 1
-    assert "running already" in done.stderr
+    assert f"running already at {product.places.url} " in done.stderr
     assert product.members() == before
 
 
@@ -111,6 +111,7 @@ def test_ctrl_c_in_the_foreground_stops_the_group(product: Product) -> None:
                 break
         assert len(product.members()) >= 6
         up.send_signal(signal.SIGINT)
+        assert "Stopped. Running tasks go on" in up.stdout.read()
         up.wait(timeout=20)
     assert product.members() == []
     assert locks.is_free(group.group_lock(product.places))
@@ -125,6 +126,16 @@ def test_the_group_ends_when_its_foreground_start_is_killed(product: Product) ->
                 break
         up.kill()
     assert eventually(lambda: product.members() == [] and locks.is_free(group.group_lock(product.places)))
+
+
+def test_down_says_how_it_is_used_and_stops_nothing_then(product: Product) -> None:
+    product.up()
+    before = product.members()
+    asked = product.script("down", "--help")
+    assert (asked.returncode, asked.stderr) == (0, "")
+    assert asked.stdout.startswith("usage: script/down")
+    assert product.script("down", "now").returncode == 2
+    assert product.members() == before
 
 
 def test_down_where_nothing_runs_says_so(new_product: Product) -> None:

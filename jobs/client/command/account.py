@@ -2,16 +2,19 @@
 
 import json
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 from jobs.client.command.language import language
 from jobs.client.command.words import say
+from jobs.client.errors import Refused
 from jobs.client.platform import Taiji
 
 
 class NoAccount(Exception):
-    """Nobody logged in; the message says how."""
+    """Nobody logged in, or with a token that is none any more; the message says how."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -20,10 +23,19 @@ class Account:
 
     url: str
     token: str
+    from_environment: bool = False  # the token
 
-    def platform(self) -> Taiji:
-        """Return the platform, speaking the language of the shell."""
-        return Taiji(self.url, self.token, language=language())
+    @contextmanager
+    def platform(self) -> Iterator[Taiji]:
+        """Give the platform, speaking the language of the shell; raises NoAccount for a bad TAIJI_TOKEN."""
+        with Taiji(self.url, self.token, language=language()) as platform:
+            try:
+                yield platform
+            except Refused as error:
+                if error.status != 401 or not self.from_environment:
+                    raise
+                message = say("The token in TAIJI_TOKEN is not valid (any more) at %(url)s.")
+                raise NoAccount(message % {"url": self.url}) from error
 
 
 def file() -> Path:
@@ -41,9 +53,10 @@ def find(given: str = "") -> Account:
     kept = _kept()
     url = os.environ.get("TAIJI_URL", "").rstrip("/") or kept.get("url", "")
     own = kept.get("token", "") if url == kept.get("url") else ""
-    token = given or os.environ.get("TAIJI_TOKEN", "").strip() or own
+    variable = os.environ.get("TAIJI_TOKEN", "").strip()
+    token = given or variable or own
     if url and token:
-        return Account(url=url, token=token)
+        return Account(url=url, token=token, from_environment=not given and bool(variable))
     missing = "TAIJI_TOKEN" if url else "TAIJI_URL and TAIJI_TOKEN"
     message = say("Nobody is logged in: run `taiji login URL` once, or set %(missing)s.")
     raise NoAccount(message % {"missing": missing})

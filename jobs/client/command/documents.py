@@ -1,5 +1,7 @@
 """A document from a file, with the code that lies in a folder of this machine."""
 
+import json
+import shlex
 import sys
 from pathlib import Path
 from typing import Any
@@ -12,6 +14,8 @@ from jobs.client.command.screen import err
 from jobs.client.command.words import say
 from jobs.client.pack import CannotPack, pack
 from jobs.client.platform import Taiji
+
+TEXTS = frozenset({"business_flag", "task_flag", "start_cmd", "exit_cmd"})  # what may read like another kind
 
 
 class BadDocument(Exception):
@@ -44,21 +48,31 @@ def _parsed(path: Path) -> Any:
         message = say("%(file)s is no text in UTF-8: %(fault)s")
         raise BadDocument(message % {"file": path, "fault": error}) from error
     except parse.Malformed as error:
-        place = (
-            f", line {error.line}" + (f", column {error.column}" if error.column else "")
-            if error.line
-            else ""
-        )
-        raise BadDocument(f"{path}{place}: {error.problem}") from error
+        message = say("%(file)s is no task document (JSON or YAML object): see docs/client.md (%(fault)s)")
+        raise BadDocument(message % {"file": path, "fault": _with_place(error)}) from error
 
 
-def value(text: str) -> Any:
+def _with_place(error: parse.Malformed) -> str:
+    if not error.line:
+        return error.problem
+    column = f", column {error.column}" if error.column else ""
+    return f"line {error.line}{column}: {error.problem}"
+
+
+def value_of(field: str, text: str) -> Any:
     """Return the value of a field as YAML reads it: 2, true, P40, [a, b]."""
     try:
-        return parse.parse(text) if text.strip() else text
+        found = parse.parse(text) if text.strip() else text
     except parse.Malformed as error:
         message = say("--set: %(text)s is no value: %(fault)s")
         raise BadDocument(message % {"text": repr(text), "fault": error.problem}) from error
+    if field in TEXTS and isinstance(found, bool | int | float):
+        message = say(
+            "--set: %(field)s is a text, and the shell takes its quotes away: write --set %(quoted)s"
+        )
+        quoted = shlex.quote(f"{field}={json.dumps(text.strip(), ensure_ascii=False)}")
+        raise BadDocument(message % {"field": field, "quoted": quoted})
+    return found
 
 
 def bring_code(platform: Taiji, document: dict[str, Any], beside: Path) -> dict[str, Any]:

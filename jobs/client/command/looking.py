@@ -9,6 +9,7 @@ import typer
 from jobs.client.answers import Attempt, TaskDetail
 from jobs.client.command import account, codes
 from jobs.client.command.following import follow
+from jobs.client.command.naming import naming
 from jobs.client.command.screen import ago, facts, line, moment, place_of, range_of, show_json, state, table
 from jobs.client.command.words import say
 
@@ -83,7 +84,7 @@ def list_tasks(
 
 def show(task_id: Annotated[int, TASK], as_json: Annotated[bool, JSON] = False) -> None:
     """Show a task: its state, its place in line, its attempts with their hosts and ends."""
-    with account.find().platform() as platform:
+    with account.find().platform() as platform, naming(task_id):
         task = platform.task(task_id)
     if as_json:
         show_json(task)
@@ -112,7 +113,7 @@ def show(task_id: Annotated[int, TASK], as_json: Annotated[bool, JSON] = False) 
 
 def why(task_id: Annotated[int, TASK]) -> None:
     """Say in a few lines why a task waits, or how its last attempt ended and what can be done."""
-    with account.find().platform() as platform:
+    with account.find().platform() as platform, naming(task_id):
         task = platform.task(task_id)
     facts([("state", state(task["state"])), *_waiting(task), *_end(task)])
 
@@ -128,7 +129,7 @@ def logs(
     """Write the log of a task to stdout, as the bytes that it is."""
     if following and attempt is not None:
         raise typer.BadParameter("--follow goes through the attempts as they come: leave --attempt out")
-    with account.find().platform() as platform:
+    with account.find().platform() as platform, naming(task_id):
         if following:
             raise typer.Exit(codes.of_task(follow(platform, task_id, rank=rank)))
         offset = 0
@@ -235,7 +236,9 @@ def _end(task: TaskDetail) -> list[tuple[str, Any]]:
 
 
 def _eviction(attempt: Attempt) -> list[tuple[str, Any]]:
-    """Return for whom it was evicted, and by which rule."""
+    """Return for whom it was evicted, and by which rule, where its end does not say so itself."""
+    if attempt["code"] == "evicted":
+        return []
     causer = attempt["evicted_for"]
     return [
         ("evicted for", _causer(attempt) if causer else None),

@@ -56,10 +56,10 @@ def _each(tasks: list[int], deed: Callable[[Taiji, int], Task]) -> None:
             try:
                 task = deed(platform, task_id)
             except Refused as error:
+                if error.status == 401:
+                    raise  # of all of them
                 err.print(f"taiji: task {task_id}: {error}", markup=False)
                 code = code or codes.of_failure(error)
-                if error.status == 401:
-                    break
             else:
                 line(f"{task['id']}  {task['state']}")
     if code:

@@ -1,6 +1,7 @@
 """`taiji submit`, `preview` and `clone`."""
 
 import json
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -9,6 +10,7 @@ import typer
 from jobs.client.answers import Submitted, Task, Verdict
 from jobs.client.command import account, codes, documents
 from jobs.client.command.following import follow, wait
+from jobs.client.command.naming import naming
 from jobs.client.command.screen import err, facts, line, moment, place_of, show_json
 from jobs.client.command.words import say
 from jobs.client.platform import Taiji
@@ -96,7 +98,9 @@ def clone(
 ) -> None:
     """Submit a copy of a task, with some fields changed."""
     with account.find().platform() as platform:
-        document = _changed(platform.task(task_id)["config"], changes)
+        with naming(task_id):
+            config = platform.task(task_id)["config"]
+        document = _changed(config, changes)
         task = platform.submit(document, origin=task_id)
         _go_on(platform, task, wait_for=wait_for, follow_log=follow_log, as_json=as_json)
 
@@ -118,7 +122,7 @@ def preview(
         raise typer.Exit(1)
 
 
-def _platform(document: dict[str, Any]) -> Taiji:
+def _platform(document: dict[str, Any]) -> AbstractContextManager[Taiji]:
     """Return the platform to call: a document may bring its own token, as the API takes it."""
     token = document.pop("Token", None)
     if isinstance(token, str) and token.strip():
@@ -131,7 +135,7 @@ def _changed(document: dict[str, Any], changes: list[str] | None) -> dict[str, A
         field, sign, value = text.partition("=")
         if not (sign and field.strip()):
             raise typer.BadParameter(f"--set takes FIELD=VALUE, such as host_num=2, not {text!r}")
-        document = document | {field.strip(): documents.value(value)}
+        document = document | {field.strip(): documents.value_of(field.strip(), value)}
     return document
 
 
@@ -163,12 +167,18 @@ def _show(verdict: Verdict) -> None:
             ("estimate", basis["message"] if basis else None),
             *(("evicts", _victim(victim)) for victim in verdict["evicts"]),
             *((fault["field"] or say("document"), fault["message"]) for fault in verdict["faults"]),
-            *(
-                ("would start with", json.dumps(other["change"], ensure_ascii=False))
-                for other in verdict["alternatives"]
-            ),
+            *(("would start with", _way(other)) for other in verdict["alternatives"]),
         ]
     )
+
+
+def _way(other: dict[str, Any]) -> str:
+    """Return a change with which it would start: what that is in words, and whether somebody has to leave for it."""
+    said = say(VERDICTS[other["verdict"]])
+    if other["victims"]:
+        evicts = say("evicts tasks: %(tasks)d, loses %(hours).1f card-hours")
+        said = evicts % {"tasks": other["victims"], "hours": other["lost_card_hours"]}
+    return f"{json.dumps(other['change'], ensure_ascii=False)}  {other['message']}: {said}"
 
 
 def _victim(victim: dict[str, Any]) -> str:

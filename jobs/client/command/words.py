@@ -61,6 +61,7 @@ CHINESE = {
     "evicts": "将抢占",
     "document": "文档",
     "would start with": "改为以下内容即可开始",
+    "evicts tasks: %(tasks)d, loses %(hours).1f card-hours": "抢占任务 %(tasks)d 个，损失 %(hours).1f 卡时",
     # what stands in them
     "all": "全部",
     "%(value)s of %(of)s": "%(value)s / %(of)s",
@@ -88,6 +89,7 @@ CHINESE = {
     "no business yet": "暂无",
     "Forgotten.": "已清除。",
     "Nobody was logged in.": "没有人登录。",
+    "The token in TAIJI_TOKEN is not valid (any more) at %(url)s.": "TAIJI_TOKEN 中的令牌在 %(url)s 无效或已失效。",
     "Log in with `taiji login URL`, or set TAIJI_TOKEN.": "请用 `taiji login URL` 登录，或设置 TAIJI_TOKEN。",
     "%(url)s is no address of a platform: one looks like https://taiji.example.org.": (
         "%(url)s 不是平台的地址；地址形如 https://taiji.example.org。"
@@ -114,6 +116,12 @@ CHINESE = {
         "%(file)s 中没有文档列表：列表以 [ 开头，或在每个文档前写 -。"
     ),
     "%(file)s is no text in UTF-8: %(fault)s": "%(file)s 不是 UTF-8 文本：%(fault)s",
+    "%(file)s is no task document (JSON or YAML object): see docs/client.md (%(fault)s)": (
+        "%(file)s 不是任务文档（JSON 或 YAML 对象）：见 docs/client.md（%(fault)s）"
+    ),
+    "--set: %(field)s is a text, and the shell takes its quotes away: write --set %(quoted)s": (
+        "--set：%(field)s 是文本，而 shell 会去掉引号：请写 --set %(quoted)s"
+    ),
     "%(folder)s is no folder": "%(folder)s 不是文件夹",
     "--set: %(text)s is no value: %(fault)s": "--set：%(text)s 不是有效的值：%(fault)s",
 }
