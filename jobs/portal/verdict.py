@@ -100,8 +100,6 @@ def _answer(found: Verdict | None, complaints: list[Complaint]) -> Answer:
             return replace(refused, colour="secondary", title=_("Not complete yet"))
         return refused
     colour, title = _heading(found)
-    if complaints and found.verdict == "starts":  # only a command is missing, but green would say: go
-        colour, title = "secondary", _("Would start now, once the rest is filled in")
     return Answer(colour=colour, title=title, verdict=found, complaints=complaints)
 
 

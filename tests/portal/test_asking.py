@@ -39,8 +39,7 @@ def test_asking_says_when_it_would_start(world: World, ann: Client) -> None:
 def test_what_is_missing_is_no_fault_yet_and_the_cards_are_looked_for_all_the_same(ann: Client) -> None:
     answer = ann.post("/tasks/new/preview/", GOOD | {"start_cmd": ""})
     said = answer.content.decode()
-    assert "status-secondary" in said, "green would say that all is there"
-    assert "Would start now, once the rest is filled in" in said
+    assert "Starts now" in said
     assert "Still to fill in:" in said
     assert 'href="#id_start_cmd"' in said
 
