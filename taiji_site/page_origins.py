@@ -1,7 +1,7 @@
 """Sockets are for the pages of this site: one of another site would bring the cookies of whoever looks at it."""
 
 from typing import Any
-from urllib.parse import urlsplit
+from urllib.parse import SplitResult, urlsplit
 
 from channels.security.websocket import OriginValidator
 from django.conf import settings
@@ -23,9 +23,22 @@ def only(application: lane.Application) -> lane.Application:
     async def route(scope: lane.Message, receive: lane.Receive, send: lane.Send) -> None:
         headers = dict(scope["headers"])
         host = headers.get(b"host", b"").decode("latin-1").lower()
-        origin = urlsplit(headers.get(b"origin", b"").decode("latin-1").lower())
-        same = bool(host) and origin.netloc == host
+        origin = _origin(headers.get(b"origin", b"").decode("latin-1").lower())
+        same = origin is not None and bool(host) and origin.netloc == host
         of_this_site = same and validate_host(split_domain_port(host)[0], settings.ALLOWED_HOSTS)
-        await (application if of_this_site else others)(scope, receive, send)
+        if of_this_site or others.valid_origin(origin):
+            await application(scope, receive, send)
+        else:  # by hand: the consumer of Channels' own refusal looks after connections to a database first
+            await send({"type": "websocket.close"})
 
     return route
+
+
+def _origin(header: str) -> SplitResult | None:
+    """Return the parts of an `Origin` header, None for one that is missing or no address."""
+    try:
+        origin = urlsplit(header)
+        origin.port  # noqa: B018  # raises where it is no number of a port
+    except ValueError:
+        return None
+    return origin if header else None

@@ -75,6 +75,7 @@ def _clean_up() -> None:
     # Where a test runs a loop by itself, Django works in this one thread, which keeps its connection for ever.
     SyncToAsync.single_thread_executor.submit(connections.close_all).result()
     emptying.empty()
+    connections.close_all()  # the tests after this one may have no business with a database, and be refused an open one
 
 
 @pytest.fixture

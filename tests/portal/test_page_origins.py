@@ -38,6 +38,8 @@ def accepts(host: str, origin: str | None) -> bool:
         ("taiji.test", "https://taiji.test.evil.test", False),
         ("taiji.test:8000", "http://taiji.test:9000", False),
         ("taiji.test", "null", False),
+        ("taiji.test", "https://taiji.test:99999", False),
+        ("taiji.test", "https://[taiji.test", False),
         ("taiji.test", None, False),
         ("", None, False),
     ],
