@@ -23,7 +23,7 @@ EACH_IN_ORDER = "jsonb_array_elements(%s::jsonb) WITH ORDINALITY AS each_row(row
 def among(keys: Iterable[int]) -> RawSQL:
     """Return what `pk__in` takes in place of the keys: one parameter, so that many make no long statement."""
     if connection.vendor == "postgresql":
-        return RawSQL("SELECT unnest(%s::bigint[])", [list(keys)])
+        return RawSQL("SELECT unnest(%s::bigint[])", [_array(keys)])
     return RawSQL("SELECT value FROM json_each(%s)", [json.dumps(list(keys))])
 
 
@@ -35,8 +35,8 @@ def keep(model: type[models.Model], keys: Iterable[int]) -> set[int]:
     table, asked = _quoted(model._meta.db_table), sorted(set(keys))
     with connection.cursor() as cursor:
         if connection.vendor == "postgresql":
-            sql = f"SELECT id FROM {table} WHERE id = ANY(%s) ORDER BY id FOR KEY SHARE"
-            cursor.execute(sql, [asked])
+            sql = f"SELECT id FROM {table} WHERE id = ANY(%s::bigint[]) ORDER BY id FOR KEY SHARE"
+            cursor.execute(sql, [_array(asked)])
         else:  # on SQLite nobody else writes until the transaction ends
             cursor.execute(
                 f"SELECT id FROM {table} WHERE id IN (SELECT value FROM json_each(%s))", [json.dumps(asked)]
@@ -148,8 +148,8 @@ def update(model: type[models.Model], keys: Iterable[int], where: Where, **value
         return found
     fields = _fields(model, values)
     sets = ", ".join(f"{_quoted(field.column)} = %s" for field in fields)
-    given = [*_line(fields, list(values.values())), keys]
-    return _change(model, f"SET {sets} WHERE id = ANY(%s)", given, where)
+    given = [*_line(fields, list(values.values())), _array(keys)]
+    return _change(model, f"SET {sets} WHERE id = ANY(%s::bigint[])", given, where)
 
 
 def update_locked(found: models.QuerySet[Any], asked: str, **values: Any) -> list[Any]:
@@ -171,8 +171,7 @@ def update_locked(found: models.QuerySet[Any], asked: str, **values: Any) -> lis
     chosen, given = locked.values("pk").query.sql_with_params()
     with connection.cursor() as cursor:
         cursor.execute(
-            f"UPDATE {table} SET {sets} FROM ({chosen}) AS locked (key) WHERE {table}.id = key "
-            f"RETURNING {table}.{_quoted(field.column)}",
+            f"UPDATE {table} SET {sets} WHERE id = ANY(ARRAY({chosen})) RETURNING {_quoted(field.column)}",
             [*_line(fields, list(values.values())), *given],
         )
         return [value for (value,) in cursor.fetchall()]
@@ -194,8 +193,10 @@ def update_each(
         parts = ", ".join(f"{part} AS v{number}" for number, part in enumerate(_parts(fields)))
         key = f"(row ->> {len(fields)})::bigint AS key"
         text = _text([(*row, key) for key, row in values.items()])
-        change = f"SET {sets} FROM (SELECT {parts}, {key} FROM {EACH}) AS given WHERE id = key"
-        return _change(model, change, [text], where or {})
+        # How many rows a JSON text holds PostgreSQL cannot know: for the keys alone it takes the index.
+        chosen = "id = key AND id = ANY(%s::bigint[])"
+        change = f"SET {sets} FROM (SELECT {parts}, {key} FROM {EACH}) AS given WHERE {chosen}"
+        return _change(model, change, [text, _array(values)], where or {})
     found = _found(model, values, where or {})
     sets = ", ".join(f"{column} = %s" for column in columns)
     with connection.cursor() as cursor:
@@ -234,6 +235,11 @@ def _parts(fields: Sequence[Field]) -> list[str]:
 def _text(rows: Sequence[Sequence[Any]]) -> str:
     # Dates and UUIDs are read back from their texts.
     return json.dumps(rows, ensure_ascii=False, default=str, check_circular=False)
+
+
+def _array(keys: Iterable[int]) -> str:
+    """Return the keys as PostgreSQL reads an array, which the driver would write key by key."""
+    return "{" + ",".join(map(str, keys)) + "}"
 
 
 def _fields(model: type[models.Model], names: Iterable[str]) -> list[Field]:

@@ -140,7 +140,7 @@ def order_ends(
     for order in orders:
         groups[order.state, order.end.code][order.task] = order
     told: dict[int, Order] = {}
-    with transaction.atomic():
+    with transaction.atomic(savepoint=False):
         for (state, code), group in sorted(groups.items()):
             attempts = {task: order.attempt for task, order in group.items()}
             each = {task: order.args for task, order in group.items()}

@@ -24,7 +24,7 @@ from jobs.states import WAITING, State
 log = logging.getLogger(__name__)
 T = TypeVar("T")
 # Members started, tasks evicted, and reasons, per transaction: no submit or report waits longer than one takes.
-CHUNK, REASONS_CHUNK = 200, 1500
+CHUNK, REASONS_CHUNK = 250, 1500
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,7 +77,7 @@ def _claims_and_evictions(plan: types.Plan, loaded: Loaded, fence: int) -> int:
 
 
 def _drop_claims(tasks: Sequence[int], fence: int) -> None:
-    for chunk in _chunks(tasks, CHUNK):
+    for chunk in _slices(tasks, CHUNK):
         with transaction.atomic():
             lease.guard(fence)
             dropped = list(Claim.objects.filter(task__in=chunk).values_list("task_id", flat=True))
@@ -275,7 +275,7 @@ def _reasons(waits: Mapping[int, Reason], loaded: Loaded, fence: int) -> None:
     """Store the reasons that changed, of the tasks that still wait: one that was stopped shows no reason to."""
     stored = loaded.stored_reasons
     changed = [task for task, reason in waits.items() if stored.get(task) != (reason.code, reason.args)]
-    for chunk in _chunks(sorted(changed), REASONS_CHUNK):
+    for chunk in _slices(sorted(changed), REASONS_CHUNK):
         with transaction.atomic():
             lease.guard(fence)
             values = {task: (waits[task].code, dict(waits[task].args)) for task in chunk}
@@ -283,7 +283,11 @@ def _reasons(waits: Mapping[int, Reason], loaded: Loaded, fence: int) -> None:
             hints.publish("tasks", *(f"task.{task}" for task in sorted(told)))
 
 
-def _chunks(items: Iterable[T], most: int, weigh: Callable[[T], int] = lambda _: 1) -> Iterator[list[T]]:
+def _slices(items: Sequence[T], most: int) -> Iterator[Sequence[T]]:
+    return (items[at : at + most] for at in range(0, len(items), most))
+
+
+def _chunks(items: Iterable[T], most: int, weigh: Callable[[T], int]) -> Iterator[list[T]]:
     """Cut the items into lists of at most so much weight; one that weighs more is alone."""
     chunk: list[T] = []
     weight = 0

@@ -87,9 +87,10 @@ def _hosts() -> tuple[list[types.HostCards], HeldBy]:
     total: dict[Key, int] = {}
     free: dict[Key, list[int]] = defaultdict(list)
     held_by: HeldBy = defaultdict(dict)
+    ok = Card.State.OK.value
     for host, gpu_type, number, state, gang in _cards():
         key = (host, gpu_type)
-        good = state == Card.State.OK
+        good = state == ok
         total[key] = total.get(key, 0) + good
         if gang is not None:
             held = held_by[gang]

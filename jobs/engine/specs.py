@@ -8,7 +8,7 @@ from typing import Any
 from cryptography.fernet import InvalidToken
 from django.conf import settings
 
-from cluster import vault
+from cluster import rows, vault
 from cluster.executors.base import NewInstance
 from cluster.models import Card, Host
 from cluster.registries import credentials
@@ -49,8 +49,8 @@ class Places:
 def places(starts: Iterable[Start], grace_s: float) -> Places:
     """Look up the hosts and cards of `starts` in two queries."""
     ids = {host for start in starts for host in start.numbers}
-    hosts = Host.objects.filter(pk__in=ids).values_list("id", "name", "address")
-    cards = Card.objects.filter(host__in=ids).values_list("host_id", "index", "id")
+    hosts = Host.objects.filter(pk__in=rows.among(ids)).order_by().values_list("id", "name", "address")
+    cards = Card.objects.filter(host__in=rows.among(ids)).order_by().values_list("host_id", "index", "id")
     return Places(
         hosts={pk: (name, address or name) for pk, name, address in hosts},
         cards={(host, index): pk for host, index, pk in cards},
