@@ -14,6 +14,7 @@ from django.utils.translation import gettext, ngettext
 from django.utils.translation import gettext_lazy as _
 
 from cluster import card_faults, clock, fencing, hints, host_events, host_moves, in_use
+from cluster.characters import bad_character
 from cluster.host_states import MOVES, VERBS, State
 from cluster.kept_admin import KeepsHistory, RefusesInUse
 from cluster.large_admin import ShortPaginator
@@ -75,6 +76,8 @@ class GpuTypeForm(forms.ModelForm):
         for field, name in [("name", cleaned.get("name", "")), *(("aliases", alias) for alias in aliases)]:
             if "," in name or "，" in name:
                 self.add_error(field, gettext("A name has no comma: commas stand between names."))
+            if field == "aliases" and (bad := bad_character(name, lines=False)):
+                self.add_error(field, gettext("The character %s is not allowed here; remove it.") % bad)
             if other := taken.get(name.casefold()):
                 words = {"name": name, "other": other.name}
                 self.add_error(field, gettext("%(name)s means %(other)s already.") % words)

@@ -9,6 +9,7 @@ from django.contrib.admin.widgets import AutocompleteSelect
 from django.core.exceptions import BadRequest, ValidationError
 from django.db import DataError
 from django.db.models import BigIntegerField, DateTimeField
+from django.forms.models import BaseInlineFormSet
 from django.http import Http404, HttpRequest, HttpResponse
 
 TOO_LARGE = (OverflowError, DataError)  # what databases say of a number, or of a text, that no column holds
@@ -33,6 +34,31 @@ class CarefulFields:
         if db_field.name in known.get_autocomplete_fields(request) and "widget" not in kwargs:
             kwargs["widget"] = CarefulSelect(db_field, known.admin_site, using=kwargs.get("using"))
         return super().formfield_for_foreignkey(db_field, request, **kwargs)  # type: ignore[misc]  # of the other base
+
+
+class CarefulRows(BaseInlineFormSet):
+    """Rows within a form, of which one that is there already is a fault of its line.
+
+    Django looks for others that are alike by `unique_together` alone: one of a constraint would be found by the
+    database, and end in an error.
+    """
+
+    def clean(self) -> None:
+        """Look for others like each row that is added or changed."""
+        super().clean()
+        for form in self.forms:
+            if form.is_valid() and form.has_changed() and form not in self.deleted_forms:
+                known: Any = form
+                try:
+                    form.instance.validate_constraints(exclude=known._get_validation_exclusions())
+                except ValidationError as error:
+                    form.add_error(None, error.messages)
+
+
+class CarefulTable(CarefulFields, admin.TabularInline):
+    """Rows of another model within a form."""
+
+    formset = CarefulRows
 
 
 class Careful(CarefulFields, admin.ModelAdmin):

@@ -14,6 +14,7 @@ from django.utils.translation import gettext_lazy as _
 from simple_history.admin import SimpleHistoryAdmin
 
 from cluster import in_use
+from cluster.characters import one_line
 
 REASON_AT_MOST = 255
 ASKED = frozenset({"reason", "seen"})  # fields of a form that are none of its row
@@ -44,6 +45,7 @@ class ReasonForm(forms.ModelForm):
         max_length=REASON_AT_MOST,
         required=False,
         help_text=_("Why it is changed. It is kept in the history, where the business sees it too."),
+        validators=[one_line],
     )
     seen = forms.CharField(label="", widget=forms.HiddenInput, required=False)  # what the page showed
 

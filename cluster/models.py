@@ -9,7 +9,7 @@ from django.db.models import F, Q
 from django.utils.translation import gettext_lazy as _
 from simple_history.models import HistoricalRecords
 
-from cluster import host_states
+from cluster import characters, clock, host_states
 from cluster.brought_jobs import BroughtJob as BroughtJob
 from cluster.brought_jobs import BroughtNews as BroughtNews
 
@@ -17,7 +17,7 @@ from cluster.brought_jobs import BroughtNews as BroughtNews
 class Region(models.Model):
     """A place where hosts stand."""
 
-    name = models.CharField(_("name"), max_length=64, unique=True)
+    name = models.CharField(_("name"), max_length=64, unique=True, validators=[characters.one_line])
 
     class Meta:
         ordering = ["name"]
@@ -41,7 +41,7 @@ class GpuTypeQuerySet(models.QuerySet["GpuType"]):
 class GpuType(models.Model):
     """A kind of card; renamed types keep answering to their earlier names."""
 
-    name = models.CharField(_("name"), max_length=64, unique=True)
+    name = models.CharField(_("name"), max_length=64, unique=True, validators=[characters.one_line])
     aliases = models.JSONField(
         _("earlier names"), default=list, blank=True, help_text=_("A list of names that mean this type too.")
     )
@@ -70,12 +70,12 @@ class Host(models.Model):
         QUARANTINED = host_states.State.QUARANTINED.value, _("quarantined")
         REMOVED = host_states.State.REMOVED.value, _("removed")
 
-    name = models.CharField(_("name"), max_length=128, unique=True)
+    name = models.CharField(_("name"), max_length=128, unique=True, validators=[characters.one_line])
     region = models.ForeignKey(Region, models.PROTECT, verbose_name=_("region"), related_name="hosts")
     state = models.CharField(_("state"), max_length=16, choices=State.choices, default=State.READY)
     state_reason = models.CharField(_("reason"), max_length=255, blank=True)  # in an operator's words …
     state_args = models.JSONField(null=True, editable=False)  # … or in the platform's: host_events.py
-    state_changed_at = models.DateTimeField(_("state since"), auto_now_add=True)
+    state_changed_at = models.DateTimeField(_("state since"), default=clock.now, editable=False)
     lost_since = models.DateTimeField(_("lost since"), null=True, blank=True, editable=False)
 
     address = models.CharField(_("address"), max_length=255, blank=True, editable=False)
@@ -200,7 +200,7 @@ class Instance(models.Model):
     spec = models.JSONField()  # what to run, without secrets; see cluster/agent/protocol.py
     secrets = models.TextField(blank=True)  # environment of the process that nobody may read, in the vault
     wanted = models.BooleanField(default=True)
-    created_at = models.DateTimeField(auto_now_add=True)
+    created_at = models.DateTimeField(default=clock.now, editable=False)
     stop_asked_at = models.DateTimeField(null=True)  # when `wanted` became false
 
     phase = models.CharField(max_length=16, choices=Phase.choices, default=Phase.PENDING)
@@ -237,7 +237,7 @@ class CardLease(models.Model):
     instance = models.ForeignKey(Instance, models.PROTECT, related_name="leases")
     # Of the instance: a pass reads all leases, and must not look them up among all instances there ever were.
     gang = models.BigIntegerField()
-    leased_at = models.DateTimeField(auto_now_add=True)
+    leased_at = models.DateTimeField(default=clock.now, editable=False)
     released_at = models.DateTimeField(null=True)
 
     class Meta:

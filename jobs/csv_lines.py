@@ -10,8 +10,8 @@ from django.http import StreamingHttpResponse
 from django.utils import timezone
 
 from cluster import clock
+from quotas.formulas import guarded
 
-FORMULA = ("=", "+", "-", "@", "\t", "\r", "＝", "＋", "－", "＠")
 BOM = "\ufeff"  # tells Excel that the file is UTF-8
 
 
@@ -20,7 +20,7 @@ def lines(rows: Iterable[Iterable[Any]]) -> str:
     text = io.StringIO()
     writer = csv.writer(text)
     for row in rows:
-        writer.writerow([_harmless(cell) for cell in row])
+        writer.writerow([guarded(cell) for cell in row])
     return text.getvalue()
 
 
@@ -36,8 +36,3 @@ def file(name: str, parts: AsyncIterator[bytes]) -> StreamingHttpResponse:
 def time(at: datetime | None) -> str:
     """Return a time as programs read it; blank for none."""
     return at.astimezone(UTC).isoformat(timespec="seconds") if at else ""
-
-
-def _harmless(cell: Any) -> Any:
-    """Let no text begin like a formula: a quote before it makes every spreadsheet show it as it is."""
-    return f"'{cell}" if isinstance(cell, str) and cell.startswith(FORMULA) else cell

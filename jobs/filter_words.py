@@ -85,6 +85,13 @@ class _Reader:
         """Return the values of a filter, repeated or behind commas."""
         return [text for part in self._given(name) for word in part.split(",") if (text := word.strip())]
 
+    def _single(self, name: str) -> str:
+        """Return the value of a filter that has one, blank where there is none; of several the first, and a fault."""
+        given = list(dict.fromkeys(self._given(name)))
+        if len(given) > 1:
+            self._refuse(name, "twice", _("Say this once: which of several holds would be chance."))
+        return given[0] if given else ""
+
     def _words(self, name: str, known: Collection[str]) -> list[str]:
         """Return the words of a filter that are known."""
         given = self._listed(name)
@@ -93,7 +100,7 @@ class _Reader:
         return [word for word in given if word in known]
 
     def _text(self, name: str) -> str:
-        given = next(iter(self._given(name)), "")
+        given = self._single(name)
         if len(given) > LONGEST or bad_character(given, lines=False):
             self._refuse(name, "text", _("Write at most %d printable characters.") % LONGEST)
             return ""
@@ -131,7 +138,7 @@ class _Reader:
         return tuple(found.order_by("pk").values_list("pk", flat=True)) or (NOBODY,)
 
     def _owner(self) -> int | None:
-        name = next(iter(self._given("user")), "")
+        name = self._single("user")
         if name in {"", ME}:
             return self._user.pk if name else None
         if bad_character(name, lines=False):
@@ -159,7 +166,7 @@ class _Reader:
 
     def _moment(self, name: str, now: datetime, *, end: bool = False) -> datetime | None:
         """Return the first moment that counts, or with `end` the first that is too late."""
-        given = next(iter(self._given(name)), "")
+        given = self._single(name)
         if not given:
             return None
         try:

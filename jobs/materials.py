@@ -4,6 +4,7 @@ from django.conf import settings
 from django.db import models
 from django.utils.translation import gettext_lazy as _
 
+from cluster import clock
 from quotas.models import Business
 
 
@@ -14,7 +15,7 @@ class Upload(models.Model):
     digest = models.CharField(max_length=64)  # SHA-256 of the packed code, in hexadecimal
     size = models.BigIntegerField()  # bytes
     user = models.ForeignKey(settings.AUTH_USER_MODEL, models.PROTECT, related_name="+")
-    created_at = models.DateTimeField(auto_now_add=True)
+    created_at = models.DateTimeField(default=clock.now, editable=False)
     used_at = models.DateTimeField()  # when it was last sent, asked for or submitted with
 
     class Meta:
@@ -36,7 +37,7 @@ class Source(models.Model):
     secrets = models.TextField(blank=True)  # in the vault
     # Of everything above but the user, keyed, so that asking for the same again finds it.
     fingerprint = models.CharField(max_length=64)
-    created_at = models.DateTimeField(auto_now_add=True)
+    created_at = models.DateTimeField(default=clock.now, editable=False)
 
     class Meta:
         abstract = True

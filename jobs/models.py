@@ -10,6 +10,7 @@ from django.utils.translation import gettext_lazy as _
 from django.utils.translation import pgettext_lazy
 from simple_history.models import HistoricalRecords
 
+from cluster import characters, clock
 from cluster.models import GpuType, Host, Region
 from jobs.kept_answers import KeptAnswer as KeptAnswer
 from jobs.materials import Code, Dataset
@@ -113,8 +114,10 @@ class Task(models.Model):
         choices=[(str(state), word) for state, word in STATE_WORDS.items()],
         default=State.QUEUED,
     )
-    submitted_at = models.DateTimeField(_("submitted"), auto_now_add=True)
-    queued_at = models.DateTimeField(_("waits since"), auto_now_add=True)  # when it last began to wait
+    submitted_at = models.DateTimeField(_("submitted"), default=clock.now, editable=False)
+    queued_at = models.DateTimeField(
+        _("waits since"), default=clock.now, editable=False
+    )  # when it last began to wait
     ready_at = models.DateTimeField(_("not before"), null=True)  # the submitter's wish, or a backoff
     ended_at = models.DateTimeField(_("ended"), null=True)
     avoid_hosts = models.JSONField(default=list)  # ids of hosts where it failed at once
@@ -311,7 +314,7 @@ def leave_with_maker(collector: Any, field: Any, templates: TemplateQuerySet, us
 class Template(models.Model):
     """A config document offered to start from."""
 
-    name = models.CharField(_("name"), max_length=128)
+    name = models.CharField(_("name"), max_length=128, validators=[characters.one_line])
     # Neither: for all. A business: for its members. Only a user: for nobody else.
     business = models.ForeignKey(Business, models.CASCADE, verbose_name=_("business"), null=True, blank=True)
     # Who made it; of a business whose maker is gone: nobody.
@@ -323,7 +326,9 @@ class Template(models.Model):
         blank=True,
         related_name="templates",
     )
-    description = models.CharField(_("description"), max_length=255, blank=True)
+    description = models.CharField(
+        _("description"), max_length=255, blank=True, validators=[characters.one_line]
+    )
     config = models.JSONField(_("config"))
 
     objects: ClassVar[TemplateQuerySet] = TemplateQuerySet.as_manager()  # type: ignore[assignment]  # typed by its methods

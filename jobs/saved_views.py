@@ -4,6 +4,8 @@ from django.conf import settings
 from django.db import models
 from django.utils.translation import gettext_lazy as _
 
+from cluster import characters
+
 
 class SavedView(models.Model):
     """A name for what stands behind the question mark of the list's address."""
@@ -11,7 +13,7 @@ class SavedView(models.Model):
     user = models.ForeignKey(
         settings.AUTH_USER_MODEL, models.CASCADE, related_name="saved_views", db_index=False
     )
-    name = models.CharField(_("name"), max_length=40)
+    name = models.CharField(_("name"), max_length=40, validators=[characters.one_line])
     query = models.CharField(max_length=2000)
 
     class Meta:

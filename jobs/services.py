@@ -44,7 +44,7 @@ def submit(
     The same user and `idempotency_key` return the same task; Conflict where its document differed.
     `mpijob`: what it runs is there already, in a cluster, under this namespace, name and uid.
     """
-    return _again_where_types_changed(lambda: _submit(user, document, origin, idempotency_key, mpijob))
+    return _again_where_changed(lambda: _submit(user, document, origin, idempotency_key, mpijob))
 
 
 def _submit(
@@ -64,20 +64,28 @@ def _submit(
         with transaction.atomic():
             return _create(wanted, origin, key)
     except IntegrityError:
-        # Only the key can collide: the same request came twice at the same instant.
+        # The same request came twice at the same instant, or what the document names is gone since it was read.
         earlier = _earlier(user, key, wanted) if key else None
         if earlier is None:
             raise
         return earlier
 
 
-def _again_where_types_changed(make: Callable[[], T]) -> T:
-    """Return what `make` makes of documents; it reads them anew where GPU types that they meant are gone meanwhile."""
+def _again_where_changed(make: Callable[[], T]) -> T:
+    """Return what `make` makes of documents; it reads them anew where what they meant is gone meanwhile.
+
+    Of GPU types it hears itself; of what there is a key to, such as the business, from the database.
+    """
+    refused = False
     for _try in range(TRIES):
         try:
             return make()
         except TypesChanged:
             continue
+        except IntegrityError:
+            if refused:
+                raise
+            refused = True
     message = _("The GPU types are being changed at this moment; submit it again.")
     raise config.Invalid([config.Fault("GPUName", "changing", message)])
 
@@ -103,7 +111,7 @@ def submit_many(user: User, documents: Sequence[object]) -> list[Made | config.I
 
     One that is refused keeps none of the others from being made. A fixed number of queries, however many they are.
     """
-    return _again_where_types_changed(lambda: _submit_many(user, documents))
+    return _again_where_changed(lambda: _submit_many(user, documents))
 
 
 def _submit_many(user: User, documents: Sequence[object]) -> list[Made | config.Invalid]:

@@ -1,7 +1,6 @@
 """Checks of single values of a config document: each returns the normal form, or raises its faults."""
 
 import re
-import unicodedata
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -11,6 +10,7 @@ from typing import Any, NoReturn
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
+from cluster.characters import bad_character as bad_character
 from cluster.fields import Fault as Fault  # for all who check documents
 
 LONGEST_SCRIPT = 32_768  # characters; the kernel takes 131,072 bytes as one argument
@@ -21,7 +21,6 @@ SYNONYMS = {
     **dict.fromkeys(("cmd", "command"), "start_cmd"),
 }
 FIRST_YEAR, LAST_YEAR = 2000, 2999  # at the ends of the calendar a time cannot be shown in every zone
-_TURNING = {*range(0x202A, 0x202F), *range(0x2066, 0x206A)}  # they turn the reading direction of what follows
 _DURATION = re.compile(r"(?:(\d{1,9})d)?(?:(\d{1,9})h)?(?:(\d{1,9})m)?(?:(\d{1,9})s?)?", re.ASCII)
 
 Check = Callable[[object], Any]
@@ -170,19 +169,6 @@ def image(value: object) -> str:
     if found and not _IMAGE.fullmatch(found):
         refuse("image", _("This is no image's name; write it such as registry.example.com/team/name:tag."))
     return found
-
-
-def bad_character(value: str, *, lines: bool) -> str:
-    """Return the first character (as U+XXXX) that no stored text may hold, or the empty text."""
-    if value.isprintable():  # as good as always, and told by one call
-        return ""
-    for character in value:
-        if character.isprintable() or (lines and character in "\n\r\t"):
-            continue
-        turning = not lines and (ord(character) in _TURNING or character in "\u2028\u2029")
-        if turning or unicodedata.category(character) in {"Cc", "Cs"}:
-            return f"U+{ord(character):04X}"
-    return ""
 
 
 def choice(*names: str) -> Check:

@@ -9,6 +9,8 @@ from django.db.models import Q
 from django.utils.translation import gettext_lazy as _
 from django.utils.translation import pgettext_lazy
 
+from cluster import clock
+
 
 class WhatIf(models.Model):
     """One question, and what came of it."""
@@ -22,7 +24,7 @@ class WhatIf(models.Model):
         FAILED = "failed", pgettext_lazy("what-if", "has failed")
         CANCELED = "canceled", pgettext_lazy("what-if", "was called off")
 
-    made_at = models.DateTimeField(_("time"), auto_now_add=True)
+    made_at = models.DateTimeField(_("time"), default=clock.now, editable=False)
     user = models.ForeignKey(
         settings.AUTH_USER_MODEL, models.SET_NULL, verbose_name=_("user"), null=True, related_name="+"
     )

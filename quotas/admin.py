@@ -12,7 +12,7 @@ from django.utils.safestring import SafeString
 from django.utils.translation import gettext_lazy as _
 
 from cluster import hints
-from cluster.careful_admin import CarefulFields
+from cluster.careful_admin import CarefulTable
 from cluster.kept_admin import AsksWhyDeleted, KeepsHistory, ReasonForm, RefusesInUse
 from quotas import audit_admin, identity_admin, reservation_admin  # noqa: F401  # they register theirs
 from quotas.exchange import Exchange
@@ -22,7 +22,7 @@ from quotas.resources import BusinessTable, MemberTable, QuotaTable
 MEMBERS_INLINE = 100  # more of them have their own list: a form takes so many fields, and nobody reads more
 
 
-class MemberInline(CarefulFields, admin.TabularInline):
+class MemberInline(CarefulTable):
     """Who belongs to a business."""
 
     model = Member
@@ -30,7 +30,7 @@ class MemberInline(CarefulFields, admin.TabularInline):
     extra = 0
 
 
-class DefaultGpuTypeInline(CarefulFields, admin.TabularInline):
+class DefaultGpuTypeInline(CarefulTable):
     """Which types a task of the business tries where it names none."""
 
     model = DefaultGpuType
@@ -57,7 +57,7 @@ class BusinessForm(forms.ModelForm):
         }
 
 
-class QuotaInline(CarefulFields, admin.TabularInline):
+class QuotaInline(CarefulTable):
     """How many cards the business may hold; a row is deleted on its own page, with a reason."""
 
     model = Quota

@@ -23,5 +23,6 @@ def write(asked: Mapping[int, Sequence[int]]) -> None:
         if key in there and there[key].position != position
     }
     rows.update_each(DefaultGpuType, moved, "position")
+    # Somebody who adds one of them in a form at this moment adds the same row.
     new = [(*key, position) for key, position in wanted.items() if key not in there]
-    rows.insert(DefaultGpuType, new, "business", "gpu_type", "position")
+    rows.insert_new(DefaultGpuType, new, "business", "gpu_type", "position")

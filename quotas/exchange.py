@@ -1,6 +1,6 @@
 """Tables in and out of the admin: what one would change is shown before it does, why is asked."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from http import HTTPStatus
 from pathlib import PurePath
 from typing import Any
@@ -8,7 +8,7 @@ from typing import Any
 from django import forms
 from django.contrib import messages
 from django.core import signing
-from django.db import transaction
+from django.db import IntegrityError, transaction
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.template.response import TemplateResponse
 from django.urls import reverse
@@ -19,7 +19,8 @@ from import_export.formats.base_formats import CSV
 from import_export.forms import ConfirmImportForm, ImportForm
 from import_export.results import RowResult
 
-from quotas import audit
+from cluster.characters import one_line
+from quotas import audit, formulas
 from quotas.table import REASON, SEEN, SHOWN
 
 DEEDS = {
@@ -42,6 +43,7 @@ class ReasonedImport(ImportForm):
         label=_("reason"),
         max_length=255,
         help_text=_("Why. It is kept in the history of each row that changes."),
+        validators=[one_line],
     )
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
@@ -81,10 +83,26 @@ class ReasonedConfirmation(ConfirmImportForm):
         return {REASON: self.cleaned_data[REASON], SEEN: self.cleaned_data[SEEN]}
 
 
+class GuardedCsv(CSV):
+    """CSV without formulas, of which what was written out is read in again as it was."""
+
+    def export_data(self, dataset: Any, **kwargs: Any) -> Any:
+        """Return the text of a table."""
+        return super().export_data(_each_cell(dataset, formulas.guarded), **kwargs)
+
+    def create_dataset(self, in_stream: Any, **kwargs: Any) -> Any:
+        """Return the table of a text."""
+        return _each_cell(super().create_dataset(in_stream, **kwargs), formulas.plain)
+
+
+def _each_cell(table: Any, change: Callable[[Any], Any]) -> Any:
+    return type(table)(*([change(cell) for cell in row] for row in table), headers=table.headers)
+
+
 class Exchange(ImportExportModelAdmin):
     """A list of the admin that is written out as CSV and read in again."""
 
-    formats = [CSV]
+    formats = [GuardedCsv]
     import_form_class = ReasonedImport
     confirm_form_class = ReasonedConfirmation
     skip_export_form = True
@@ -103,6 +121,10 @@ class Exchange(ImportExportModelAdmin):
         except FileNotFoundError:  # as after a second click
             return self._again(
                 request, gettext("The table was read in already, or a while ago. Choose it again.")
+            )
+        except IntegrityError:  # as of a row that was deleted, or added, since it was looked up here
+            return self._again(
+                request, gettext("What the table names was changed at this moment. Choose the table again.")
             )
         return answer
 

@@ -5,6 +5,8 @@ from django.db import models
 from django.db.models import Q
 from django.utils.translation import gettext_lazy as _
 
+from cluster import characters
+
 
 class ProviderIdentity(models.Model):
     """A user as the provider knows him: names and addresses change hands, the subject does not."""
@@ -33,7 +35,12 @@ class GroupRule(models.Model):
         AUDITOR = "auditor", _("auditor")
         OPERATOR = "operator", _("operator")
 
-    group = models.CharField(_("group"), max_length=255, help_text=_("As the provider writes it."))
+    group = models.CharField(
+        _("group"),
+        max_length=255,
+        help_text=_("As the provider writes it."),
+        validators=[characters.one_line],
+    )
     role = models.CharField(_("role"), max_length=16, choices=Gives.choices, default=Gives.MEMBER)
     business = models.ForeignKey(
         "quotas.Business",

@@ -8,9 +8,10 @@ from django.contrib.auth.models import User
 from django.db.models import Model, QuerySet
 from django.http import HttpRequest, HttpResponse
 from django.template.response import TemplateResponse
+from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
-from cluster.careful_admin import CarefulFields
+from cluster.careful_admin import CarefulTable
 from cluster.kept_admin import RefusesInUse
 from quotas import presence
 from quotas.access import is_operator
@@ -23,14 +24,14 @@ ROLES_SAID = _(
 )
 
 
-class RoleInline(admin.TabularInline):
+class RoleInline(CarefulTable):
     """What the user is to the whole platform."""
 
     model = PlatformRole
     extra = 0
 
 
-class MembershipInline(CarefulFields, admin.TabularInline):
+class MembershipInline(CarefulTable):
     """The businesses of the user."""
 
     model = Member
@@ -49,6 +50,12 @@ class PeopleAdmin(RefusesInUse, UserAdmin):
         super().save_model(request, obj, form, change)
         if change and not obj.is_active:
             presence.shut_out(obj)
+
+    def get_deleted_objects(self, objs: Any, request: HttpRequest) -> tuple[Any, Any, Any, Any]:
+        """Return what would be deleted; nobody deletes himself, who has to stand beside what he deleted."""
+        if any(user.pk == request.user.pk for user in objs):
+            return [], {}, set(), [gettext("%s: this is you. Another operator can do it.") % request.user]
+        return super().get_deleted_objects(objs, request)
 
     def delete_model(self, request: HttpRequest, obj: User) -> None:
         """Delete it, and end what the user is in by: sessions do not go with their users."""

@@ -16,7 +16,7 @@ from django.utils.functional import Promise
 from django.utils.translation import gettext_lazy as _
 from simple_history.models import HistoricalRecords
 
-from cluster import clock, hints
+from cluster import characters, clock, hints
 from cluster.models import GpuType, Region
 from quotas import presence, reservation_words, windows
 from quotas.audit import AuditEntry as AuditEntry
@@ -39,10 +39,11 @@ class Business(models.Model):
         max_length=64,
         unique=True,
         validators=[
-            RegexValidator(r"^[^\s/\\\x00-\x1f.][^/\\\x00-\x1f]*$", _("No slashes, no leading dot."))
+            RegexValidator(r"^[^\s/\\\x00-\x1f.][^/\\\x00-\x1f]*$", _("No slashes, no leading dot.")),
+            characters.one_line,
         ],
     )
-    name = models.CharField(_("name"), max_length=128, blank=True)
+    name = models.CharField(_("name"), max_length=128, blank=True, validators=[characters.one_line])
     members = models.ManyToManyField(settings.AUTH_USER_MODEL, through="Member", related_name="businesses")
     default_gpu_types = models.ManyToManyField(GpuType, through="DefaultGpuType")
     history = HistoricalRecords()
@@ -236,7 +237,7 @@ class Reservation(models.Model):
     time_zone = models.CharField(
         _("time zone"), max_length=64, default="UTC", help_text=_("Of weekly windows, such as Asia/Shanghai.")
     )
-    note = models.CharField(_("note"), max_length=255, blank=True)
+    note = models.CharField(_("note"), max_length=255, blank=True, validators=[characters.one_line])
     history = HistoricalRecords()
 
     class Meta:

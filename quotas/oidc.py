@@ -12,6 +12,7 @@ from django.db import transaction
 from mozilla_django_oidc.auth import OIDCAuthenticationBackend
 from mozilla_django_oidc.utils import import_from_settings
 
+from cluster.characters import bad_character
 from quotas import provider
 from quotas.backend import RoleBackend
 from quotas.models import ProviderIdentity
@@ -143,7 +144,8 @@ class ProviderBackend(OIDCAuthenticationBackend):  # type: ignore[misc]  # untyp
 
     def verify_claims(self, claims: dict[str, Any]) -> bool:
         """Let in whoever the provider knows: what he sees his groups decide."""
-        return bool(claims.get("sub"))
+        subject = claims.get("sub")
+        return bool(subject) and not bad_character(str(subject), lines=False)
 
     def filter_users_by_claims(self, claims: dict[str, Any]) -> Any:
         """Find a user by his subject, never by a name or an address that somebody else may have had."""
@@ -154,6 +156,8 @@ class ProviderBackend(OIDCAuthenticationBackend):  # type: ignore[misc]  # untyp
     def create_user(self, claims: dict[str, Any]) -> User:
         """Make a user, or take the one of this name whom operators made for it: without a password."""
         name = str(claims.get("preferred_username") or claims.get("email") or claims["sub"])[:LONGEST_NAME]
+        if bad := bad_character(name, lines=False):  # people could not tell him from another
+            raise SuspiciousOperation(f"the name {name!a} has the character {bad}")
         with transaction.atomic():
             user = User.objects.filter(username=name).first()
             if user is None:
@@ -166,10 +170,17 @@ class ProviderBackend(OIDCAuthenticationBackend):  # type: ignore[misc]  # untyp
     def update_user(self, user: User, claims: dict[str, Any]) -> User:
         """Follow what the provider says of the user."""
         with transaction.atomic():
-            user.email = str(claims.get("email") or user.email)[:254]
-            user.first_name = str(claims.get("given_name") or user.first_name)[:150]
-            user.last_name = str(claims.get("family_name") or user.last_name)[:150]
+            user.email = _said(claims, "email", user.email)[:254]
+            user.first_name = _said(claims, "given_name", user.first_name)[:150]
+            user.last_name = _said(claims, "family_name", user.last_name)[:150]
             user.save(update_fields=["email", "first_name", "last_name"])
             groups = claims.get(settings.OIDC_GROUPS_CLAIM) or []
-            provider.follow(user, [str(group) for group in ([groups] if isinstance(groups, str) else groups)])
+            named = [str(group) for group in ([groups] if isinstance(groups, str) else groups)]
+            provider.follow(user, [group for group in named if not bad_character(group, lines=False)])
         return user
+
+
+def _said(claims: dict[str, Any], name: str, known: str) -> str:
+    """Return what is said of somebody; what was known where nothing is, or what no text may hold."""
+    said = str(claims.get(name) or known)
+    return known if bad_character(said, lines=False) else said

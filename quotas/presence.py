@@ -1,9 +1,9 @@
-"""Who is in, by session, token or socket, and how that ends at once."""
+"""How that ends at once by which somebody is in: sessions, tokens, sockets."""
 
 from django.contrib.auth.models import User
 from django.db import transaction
 
-from cluster import clock, hints
+from cluster import hints
 from quotas.sessions import OwnedSession
 from quotas.tokens import ApiToken
 
@@ -16,12 +16,6 @@ def topic(user_id: int) -> str:
 def rights_changed(user_id: int) -> None:
     """Let the sockets of a user look anew, once the transaction at hand is committed, whether he may have them."""
     hints.publish(topic(user_id))
-
-
-def is_in(session_key: str) -> bool:
-    """Say whether somebody is (still) logged in with this session."""
-    valid = OwnedSession.objects.filter(session_key=session_key, expire_date__gt=clock.now())
-    return valid.filter(user_id__isnull=False).exists()
 
 
 def end_sessions(user_id: int, *, keep: str | None = None) -> int:

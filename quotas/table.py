@@ -13,6 +13,7 @@ from import_export.results import Error, RowResult
 from import_export.widgets import CharWidget, IntegerWidget
 
 from cluster import hints
+from cluster.characters import bad_character
 from quotas import many_rows
 from quotas.named import NAMES, Named, batches, text
 
@@ -33,12 +34,13 @@ class Whole(IntegerWidget):
 
 
 class Words(CharWidget):
-    """A text as a form takes it: without blanks around it, and without what no database keeps."""
+    """A text as a form takes it: without blanks around it, and without what is not seen."""
 
     def clean(self, value: Any, row: Mapping[str, Any] | None = None, **kwargs: Any) -> Any:
         """Return the text. Raises ValueError."""
-        if "\x00" in (cell := text(value)):
-            raise ValueError(_("The character %s is not allowed here; remove it.") % "U+0000")
+        cell = text(value)
+        if bad := bad_character(cell, lines=False):
+            raise ValueError(_("The character %s is not allowed here; remove it.") % bad)
         return super().clean(cell, row, **kwargs)
 
 

@@ -10,7 +10,7 @@ from django.contrib.auth.models import User
 from django.db import connection, models
 from django.utils.translation import gettext_lazy as _
 
-from cluster import clock
+from cluster import characters, clock
 from cluster.prepared import Prepared
 
 NOTED_EVERY = timedelta(minutes=1)  # a use that follows an earlier one sooner is not written
@@ -73,7 +73,7 @@ class ApiToken(models.Model):
     user = models.ForeignKey(
         settings.AUTH_USER_MODEL, models.CASCADE, verbose_name=_("user"), related_name="api_tokens"
     )
-    name = models.CharField(_("name"), max_length=64)
+    name = models.CharField(_("name"), max_length=64, validators=[characters.one_line])
     digest = models.CharField(max_length=64, unique=True, editable=False)
     hint = models.CharField(_("begins with"), max_length=HINT, blank=True, editable=False)
     scope = models.CharField(_("scope"), max_length=8, choices=Scope.choices, default=Scope.MANAGE)
@@ -88,7 +88,7 @@ class ApiToken(models.Model):
             "With this token its user is no more than he is in this business. Blank: all that he is."
         ),
     )
-    created_at = models.DateTimeField(_("created"), auto_now_add=True)
+    created_at = models.DateTimeField(_("created"), default=clock.now, editable=False)
     expires_at = models.DateTimeField(
         _("expires"), null=True, blank=True, help_text=_("Blank: it is valid until it is revoked.")
     )

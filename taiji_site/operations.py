@@ -84,8 +84,14 @@ class Audited(Careful):
         return super().log_change(request, obj, message)
 
     def response_action(self, request: HttpRequest, queryset: QuerySet[Any], *args: Any) -> Any:
-        """Do something to chosen rows; they are deleted, and that is written, in one transaction."""
-        together = request.POST.get("action") == "delete_selected"  # others have transactions of their own
+        """Do something to chosen rows; they are deleted, and that is written, in one transaction.
+
+        Raises BadRequest where several things are asked for: which of them is done would be chance.
+        """
+        asked = set(request.POST.getlist("action"))
+        if len(asked) > 1:
+            raise BadRequest("several actions")
+        together = asked == {"delete_selected"}  # others have transactions of their own
         with transaction.atomic() if together else nullcontext():
             return super().response_action(request, queryset, *args)
 

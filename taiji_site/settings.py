@@ -63,6 +63,7 @@ MIDDLEWARE = [
     "django_htmx.middleware.HtmxMiddleware",
     "jobs.api.limits.headers",
     "simple_history.middleware.HistoryRequestMiddleware",
+    "taiji_site.anew.OnceMore",
 ]
 
 ROOT_URLCONF = "taiji_site.urls"
@@ -206,7 +207,6 @@ LOGOUT_REDIRECT_URL = "login"
 SIMPLE_HISTORY_HISTORY_CHANGE_REASON_USE_TEXT_FIELD = True
 IMPORT_EXPORT_IMPORT_PERMISSION_CODE = "change"
 IMPORT_EXPORT_EXPORT_PERMISSION_CODE = "view"
-IMPORT_EXPORT_ESCAPE_FORMULAE_ON_EXPORT = True
 
 API_RATE = env.number("TAIJI_API_RATE", 30_000, 0, 10**9)  # calls of a token per minute; 0: no limit
 REST_FRAMEWORK = {

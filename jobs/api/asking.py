@@ -19,9 +19,17 @@ LONGEST_WAIT_S, BUSY_S = 60, 5
 BUSY = "taiji.wait_busy"  # in the scope of a request that was not held, because too many are
 
 
+def single(request: Request, name: str) -> str:
+    """Return what the query says by a name, blank where it says nothing; raises Invalid where it says two things."""
+    given = {text.strip() for text in request.query_params.getlist(name)}
+    if len(given) > 1:
+        raise Invalid([Fault(name, "twice", _("Say this once: which of several holds would be chance."))])
+    return given.pop() if given else ""
+
+
 def number(request: Request, name: str, default: int, least: int = 0, most: int = MOST) -> int:
     """Return a whole number from the query; raises Invalid."""
-    given = request.query_params.get(name, "").strip()
+    given = single(request, name)
     if not given:
         return default
     if given.isascii() and given.isdigit() and len(given) < 20 and least <= int(given) <= most:
@@ -32,7 +40,7 @@ def number(request: Request, name: str, default: int, least: int = 0, most: int 
 
 def moment(request: Request, name: str) -> datetime | None:
     """Return a time from the query, None where it names none; raises Invalid."""
-    given = request.query_params.get(name, "").strip()
+    given = single(request, name)
     if not given:
         return None
     try:
@@ -93,8 +101,8 @@ def pick(row: dict[str, Any], wanted: frozenset[str]) -> dict[str, Any]:
 
 
 def text(request: Request, name: str) -> str:
-    """Return a text of the query; one that no row can hold reads as nothing anybody is called."""
-    given = request.query_params.get(name, "").strip()
+    """Return a text of the query; one that no row can hold reads as nothing anybody is called. Raises Invalid."""
+    given = single(request, name)
     return "?" if bad_character(given, lines=False) else given
 
 

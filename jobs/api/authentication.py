@@ -5,12 +5,11 @@ from typing import Any
 from django.utils.translation import gettext as _
 from drf_spectacular.extensions import OpenApiAuthenticationExtension
 from rest_framework.authentication import BaseAuthentication
-from rest_framework.exceptions import AuthenticationFailed, PermissionDenied
+from rest_framework.exceptions import AuthenticationFailed, ErrorDetail, PermissionDenied, ValidationError
 from rest_framework.permissions import SAFE_METHODS, BasePermission
 from rest_framework.request import Request
 
 from cluster import clock
-from jobs.config import Fault, Invalid
 from quotas import access, origin
 from quotas.models import ApiToken
 from quotas.tokens import Scope
@@ -87,7 +86,8 @@ def _refuse_in_address(request: Request) -> None:
                 "A token does not belong into an address, where logs keep it: revoke it, and send another in the "
                 "header Authorization: Token …"
             )
-            raise Invalid([Fault(name, "token_in_address", message)])
+            # An exception of the framework: after another it would ask again who this is, to show the answer.
+            raise ValidationError({name: ErrorDetail(message, code="token_in_address")})
 
 
 def user_of(header: str) -> Any:

@@ -85,7 +85,8 @@ class Search(APIView):
 
         `next` says where to search on; null: all was searched.
         """
-        words = request.query_params.get("q", "")
+        asking.single(request, "q")
+        words = request.query_params.get("q", "")  # with its blanks
         if not 0 < len(words) <= MOST_SIGNS:
             message = _("Write what to search for, in at most %(most)d signs.") % {"most": MOST_SIGNS}
             raise Invalid([Fault("q", "length", message)])

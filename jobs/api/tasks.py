@@ -79,7 +79,7 @@ class Tasks(APIView):
 
 
 def _cursor(request: Request, order: str) -> Key | None:
-    given = request.query_params.get("cursor", "").strip()
+    given = asking.single(request, "cursor")
     found = pages.key(given, order) if given else None
     if given and found is None:
         raise Invalid([Fault("cursor", "cursor", _("Take it from `next`, with the `sort` it was made for."))])

@@ -17,6 +17,7 @@ from jobs.api.authentication import user_of
 PATH = "/api/v1/uploads/"
 BUSY = "taiji.upload_busy"  # in the scope of a request whose body was not read because too much came at once
 MIB = 2**20
+LONGEST_NUMBER = 18  # digits: whatever is longer is no length of anything
 IDLE_S = 60.0  # a sender that sends nothing for so long gives its place to others …
 SLOWEST = 32 * 2**10  # … and so does one that is slower than so many bytes a second, all in all
 
@@ -81,6 +82,8 @@ def _size(scope: Message) -> int | None:
     """Return how many bytes the body may have, one MiB at least; None where that is more than is taken."""
     most = settings.UPLOAD_MIB * MIB
     said = dict(scope["headers"]).get(b"content-length", b"")
+    if len(said) > LONGEST_NUMBER:
+        return None
     size = int(said) if said.isdigit() else most
     return max(size, MIB) if size <= most else None
 

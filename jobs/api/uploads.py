@@ -16,7 +16,7 @@ from jobs import uploads
 from jobs.api import asking, queries, shapes
 from jobs.api.described import described
 from jobs.api.tasks import caller
-from jobs.api.upload_door import BUSY
+from jobs.api.upload_door import BUSY, LONGEST_NUMBER
 from jobs.config import Fault, Invalid
 from jobs.materials import Code, Dataset
 from jobs.source_fields import DIGEST
@@ -73,7 +73,8 @@ class Uploads(APIView):
         if getattr(request, "scope", {}).get(BUSY):
             raise Throttled(BUSY_S, _("Too much is uploaded at once; send it again a little later."))
         given = request.headers.get("Content-Length", "")
-        if given.isascii() and given.isdigit() and int(given) > settings.UPLOAD_MIB * uploads.MIB:
+        is_number = given.isascii() and given.isdigit()
+        if is_number and (len(given) > LONGEST_NUMBER or int(given) > settings.UPLOAD_MIB * uploads.MIB):
             raise _too_large()
         made = _receive(request, business, name)
         return Response({"upload": str(made), "size": made.size}, status=201)

@@ -87,7 +87,9 @@ urlpatterns = [
     # The split view and a page of ours: its script and style are files of their own, as the content policy wants it.
     path(
         "docs/",
-        SpectacularSwaggerSplitView.as_view(url_name="api-schema", template_name="api_docs.html"),
+        SpectacularSwaggerSplitView.as_view(
+            url_name="api-schema", template_name="api_docs.html", content_negotiation_class=files.OneForm
+        ),
         name="api-docs",
     ),
     re_path(r"", NotFound.as_view()),

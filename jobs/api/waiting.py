@@ -76,10 +76,11 @@ def pause(scope: Message) -> Coroutine[Any, Any, None] | None:
 
 
 def _number(query: QueryDict, name: str) -> int | None:
-    """Return a number of the query, 0 where it names none, None for what is no number."""
-    given = query.get(name, "").strip()
-    if not given:
-        return 0
+    """Return a number of the query, 0 where it names none, None for what is no number, or several."""
+    several = {text.strip() for text in query.getlist(name)} or {""}
+    given = several.pop()
+    if several or not given:
+        return None if several else 0
     return int(given) if given.isascii() and given.isdigit() and len(given) < 19 else None
 
 

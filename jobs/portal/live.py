@@ -9,13 +9,12 @@ from typing import Any
 from urllib.parse import parse_qs
 
 from channels.generic.websocket import AsyncWebsocketConsumer
-from django.contrib.auth.models import User
 from django.db import Error
 
 from cluster import hub, lane, threads
 from jobs.models import Attempt, Task
 from jobs.portal.readers import Reader, reader_of, readers
-from quotas import access, presence
+from quotas import presence, still_in
 from quotas.access import AnyUser
 
 log = logging.getLogger(__name__)
@@ -136,11 +135,8 @@ def _reader_now(user: AnyUser, topics: list[str], session_key: str | None) -> Re
 
     A new password ends what was opened with the old one, as it ends sessions; the page then opens a socket anew.
     """
-    same = User.objects.filter(pk=user.pk or 0, password=getattr(user, "password", ""))
-    current = same.select_related(access.ROLE).first()
-    if current is None or (session_key is not None and not presence.is_in(session_key)):
-        return None
-    return reader_of(current) if may_listen(current, topics) else None
+    current = still_in.now(user, session_key)
+    return reader_of(current) if current and may_listen(current, topics) else None
 
 
 def may_listen(user: AnyUser, topics: list[str]) -> bool:

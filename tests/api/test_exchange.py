@@ -1,5 +1,7 @@
 """Quotas, businesses and members as CSV: out, and in again after a look at what would change."""
 
+import csv
+import io
 import re
 import tempfile
 from collections.abc import Callable
@@ -67,6 +69,36 @@ def test_what_is_written_out_and_read_in_again_changes_nothing(world: World, roo
         confirm(root, model, offered)
         assert written(root, model) == table
         assert model.history.count() == model.objects.count()
+
+
+FORMULAS = ["=1+1", "==", "+8613", "-1", "@ads", "'=1", "''-1", "＝1", "'quoted'", "'", "-"]
+
+
+def test_names_like_formulas_are_none_on_the_way_out_and_are_read_in_again_as_they_are(
+    world: World, root: Client
+) -> None:
+    named = {f"{name}{number}": name for number, name in enumerate(FORMULAS)}
+    Business.objects.bulk_create(Business(flag=flag, name=name) for flag, name in named.items())
+    table = written(root, Business)
+    cells = [cell for row in csv.reader(io.StringIO(table)) for cell in row]
+    assert not [cell for cell in cells if cell[:1] in ("=", "+", "-", "@", "＝")]
+    assert "'=1+1" in cells
+    offered = offer(root, Business, table)
+    assert "<ins>" not in preview(offered)
+    confirm(root, Business, offered)
+    assert dict(Business.objects.exclude(flag="ads").values_list("flag", "name")) == named
+    assert written(root, Business) == table
+
+
+def test_a_table_without_the_guard_is_read_as_it_is(world: World, root: Client) -> None:
+    confirm(
+        root, Business, offer(root, Business, lines("flag,name", "speech,=1+1", "vision,'=1+1", "audio,'a'"))
+    )
+    assert list(Business.objects.exclude(flag="ads").values_list("flag", "name")) == [
+        ("audio", "'a'"),
+        ("speech", "=1+1"),
+        ("vision", "=1+1"),
+    ]
 
 
 def test_a_table_of_quotas_shows_what_it_changes_before_it_does(world: World, root: Client) -> None:

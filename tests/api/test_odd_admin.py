@@ -12,6 +12,7 @@ from django.db.models import ForeignKey, Model
 from django.test import Client
 from django.urls import reverse
 
+from cluster.models import Region
 from quotas.models import Quota
 from tests.access.people import House
 from tests.world import World
@@ -137,3 +138,27 @@ def test_no_page_of_a_row_that_is_not_there_breaks(root: Client) -> None:
         for fault in broken(root, page_of(model, name, pk), {})
     ]
     assert wrong == []
+
+
+@pytest.mark.parametrize(
+    "order", [("delete_selected", ""), ("", "delete_selected"), ("delete_selected", "x")]
+)
+@pytest.mark.parametrize("index", ["0", "1", "-1"])
+def test_a_list_that_is_asked_for_several_things_does_none(
+    world: World, order: tuple[str, str], index: str
+) -> None:
+    kept = world.region("BJ")
+    browser = Client()
+    browser.force_login(world.operator())
+    form = {"action": list(order), "index": index, "_selected_action": [kept.pk], "post": "yes"}
+    assert browser.post(reverse("admin:cluster_region_changelist"), form).status_code == 400
+    assert Region.objects.filter(pk=kept.pk).exists()
+
+
+def test_a_list_that_is_asked_for_one_thing_does_it(world: World) -> None:
+    gone = world.region("BJ")
+    browser = Client()
+    browser.force_login(world.operator())
+    form = {"action": "delete_selected", "index": "0", "_selected_action": [gone.pk], "post": "yes"}
+    assert browser.post(reverse("admin:cluster_region_changelist"), form).status_code == 302
+    assert not Region.objects.filter(pk=gone.pk).exists()

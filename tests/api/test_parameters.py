@@ -7,6 +7,7 @@ from django.urls import URLPattern
 
 from jobs.api.urls import urlpatterns
 from tests.api.conftest import Caller, errors
+from tests.world import World
 
 OURS = "jobs.api."
 METHODS = ("get", "post", "put", "patch", "delete")
@@ -65,3 +66,30 @@ def test_a_change_is_not_made_where_a_parameter_means_nothing(ann: Caller) -> No
     body = {"business_flag": "ads", "start_cmd": "true"}
     assert errors(ann.post("tasks/?dry_run=1", body)) == {"dry_run": "unknown"}
     assert ann.get("tasks/").json()["results"] == []
+
+
+@pytest.mark.parametrize(
+    ("path", "field"),
+    [
+        ("tasks/?limit=1&limit=2", "limit"),
+        ("tasks/?cursor=1&cursor=2", "cursor"),
+        ("tasks/?user=ann&user=bob", "user"),
+        ("tasks/?q=a&q=b", "q"),
+        ("tasks/?submitted_from=7d&submitted_from=8d", "submitted_from"),
+        ("quotas/?business=ads&business=search", "business"),
+        ("tasks/{task}/log/?offset=1&offset=2", "offset"),
+        ("tasks/{task}/log/search/?q=a&q=b", "q"),
+        ("tasks/{task}/events/?wait=50&wait=60", "wait"),
+        ("tasks/{task}/events/?after=0&after=99", "after"),
+    ],
+)
+def test_what_is_said_twice_is_refused_where_one_thing_is_meant(
+    path: str, field: str, ann: Caller, world: World
+) -> None:
+    answer = ann.get(path.format(task=world.task("ads", "ann").pk))
+    assert answer.status_code == 400
+    assert errors(answer) == {field: "twice"}
+
+
+def test_the_same_said_twice_is_one_thing(ann: Caller) -> None:
+    assert ann.get("tasks/?limit=1&limit=1&user=ann&user=ann&state=queued&state=held").status_code == 200

@@ -133,6 +133,27 @@ def test_what_says_that_it_is_too_large_is_not_read(ann: Caller, spool: Spool, s
     assert (status, b"too_large" in body, spool.bytes) == (413, True, 0)
 
 
+def test_a_length_that_is_none_is_too_large_and_is_not_read(ann: Caller, spool: Spool) -> None:
+    status, body, _headers = put(Sender(token(ann), length=int("9" * 4000)), b"x" * MIB)
+    assert (status, b"too_large" in body, spool.bytes) == (413, True, 0)
+
+
+@pytest.mark.parametrize("length", [None, 10])
+def test_of_a_body_longer_than_is_taken_or_than_it_said_the_rest_is_not_kept(
+    ann: Caller, spool: Spool, settings: Settings, length: int | None
+) -> None:
+    settings.UPLOAD_MIB = 2
+    status, body, _headers = put(Sender(token(ann), length=length), *[b"x" * MIB] * 9)
+    assert (status, b"too_large" in body) == (413, True)
+    assert spool.bytes <= 2 * MIB + 1
+    assert not Upload.objects.exists()
+
+
+def test_a_body_that_does_not_say_how_long_it_is_is_taken(ann: Caller, spool: Spool) -> None:
+    assert put(Sender(token(ann)), ARCHIVE[:10], ARCHIVE[10:])[0] == 201
+    assert Upload.objects.exists()
+
+
 def test_another_method_brings_no_body(ann: Caller, spool: Spool) -> None:
     assert put(Sender(token(ann), method="POST"), b"x" * MIB)[0] == 405
     assert spool.bytes == 0

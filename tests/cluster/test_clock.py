@@ -5,10 +5,15 @@ from datetime import timedelta
 
 import pytest
 import time_machine
+from django.apps import apps
 from django.db import connection
+from django.db.models import NOT_PROVIDED, DateField, TimeField
 from django.utils import timezone
 
 from cluster import clock, inventory
+from cluster.models import Instance
+from jobs.what_ifs import WhatIf
+from quotas.models import ApiToken
 from tests.cluster.words import Agent
 from tests.world import World
 
@@ -164,3 +169,38 @@ def test_two_looks_never_mix_where_one_thread_looks_while_another_reads(
 
     monkeypatch.setattr(time, "monotonic", looked_meanwhile)
     assert clock.seconds() == pytest.approx(5000.0)
+
+
+def test_no_row_bears_the_time_of_a_server_s_own_clock_by_itself() -> None:
+    ours = {"cluster", "quotas", "jobs", "taiji_site"}
+    times = [
+        field
+        for model in apps.get_models()
+        # What is kept of a row as it was, and when, is never compared with a time of ours.
+        if model._meta.app_label in ours and not hasattr(model, "history_date")
+        for field in model._meta.concrete_fields
+        if isinstance(field, DateField | TimeField)
+    ]
+    assert len(times) > 20
+    by_itself = [
+        str(field)
+        for field in times
+        if getattr(field, "auto_now", False)
+        or getattr(field, "auto_now_add", False)
+        or field.default not in {NOT_PROVIDED, clock.now}
+    ]
+    assert by_itself == []
+
+
+@pytest.mark.parametrize("off", [-HOUR, HOUR], ids=["behind", "ahead"])
+def test_what_a_server_with_a_wrong_clock_writes_bears_the_shared_time(world: World, off: timedelta) -> None:
+    right = timezone.now()
+    host = world.host("h1")
+    with time_machine.travel(right + off):
+        clock.follow()
+        asked = WhatIf.objects.create(user=world.operator(), days=1, change={}, base={})
+        ApiToken.objects.issue(world.operator(), "ci")
+        made = Instance.objects.create(host=host, gang=1, label="x", spec={})
+    host.refresh_from_db()
+    for at in (asked.made_at, ApiToken.objects.get().created_at, made.created_at, host.state_changed_at):
+        assert abs(at - right) < timedelta(seconds=30)

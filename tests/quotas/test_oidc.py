@@ -245,3 +245,20 @@ def test_without_a_provider_there_is_no_such_door(settings: Any) -> None:
     assert Client().get("/login/provider/").status_code == 404
     assert Client().get("/login/provider/back/").status_code == 404
     assert "Log in with" not in Client().get("/login/").content.decode()
+
+
+@pytest.mark.parametrize("name", ["a\u200bnn", "ann\u202etxt", "an\x00n"])
+def test_nobody_gets_a_name_that_looks_like_another_s(issuer: str, name: str) -> None:
+    person(issuer, preferred_username=name)
+    client = Client()
+    answer = client.get(come_back(client), follow=True)
+    assert "did not work" in answer.content.decode()
+    assert not User.objects.exists()
+
+
+def test_what_is_said_besides_and_no_text_may_hold_is_left_out(issuer: str, world: World) -> None:
+    GroupRule.objects.create(group="gpu-ads", role="member", business=world.business("ads"))
+    person(issuer, given_name="An\x00n", family_name="Smith", groups=["gpu\x00", "gpu-ads"])
+    assert enter(Client())["Location"] == "/"
+    assert (User.objects.get().first_name, User.objects.get().last_name) == ("", "Smith")
+    assert Member.objects.exists()

@@ -16,7 +16,7 @@ from django.utils import timezone
 
 from jobs.portal import live
 from jobs.portal.routing import websocket_urlpatterns
-from quotas import presence
+from quotas import presence, still_in
 from quotas.models import Member, PlatformRole
 from quotas.sessions import OwnedSession
 from tests.portal.test_live import Socket
@@ -121,12 +121,66 @@ def test_a_socket_ends_with_its_session_and_those_of_other_sessions_go_on(valkey
 @pytest.mark.django_db(transaction=True)
 def test_a_session_that_is_over_by_its_time_is_nobodys_any_more() -> None:
     browser = Client()
-    browser.force_login(World().user("ann", "ads"))
+    ann = World().user("ann", "ads")
+    browser.force_login(ann)
     key = browser.cookies[settings.SESSION_COOKIE_NAME].value
-    assert presence.is_in(key)
+    assert still_in.now(ann, key) == ann
+    assert still_in.is_as_read(ann, key)
     OwnedSession.objects.update(expire_date=timezone.now())
-    assert not presence.is_in(key)
+    assert still_in.now(ann, key) is None
+    assert not still_in.is_as_read(ann, key)
     assert browser.get("/").status_code == 302, "as the pages see it"
+
+
+def ends_session(user: User, key: str) -> None:
+    OwnedSession.objects.filter(session_key=key).delete()
+
+
+def hands_session_on(user: User, key: str) -> None:
+    OwnedSession.objects.filter(session_key=key).update(user_id=World().user("bob").pk)
+
+
+def logs_out(user: User, key: str) -> None:
+    OwnedSession.objects.filter(session_key=key).update(user_id=None)
+
+
+def is_made_inactive(user: User, key: str) -> None:
+    User.objects.filter(pk=user.pk).update(is_active=False)
+
+
+def gets_a_password(user: User, key: str) -> None:
+    User.objects.filter(pk=user.pk).update(password="another")
+
+
+def is_deleted(user: User, key: str) -> None:
+    User.objects.filter(pk=user.pk).delete()
+
+
+OUT = [ends_session, hands_session_on, logs_out, is_made_inactive, gets_a_password, is_deleted]
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize("how", OUT)
+def test_whoever_is_in_no_more_is_so_for_sockets_and_for_pages_alike(
+    how: Callable[[User, str], None],
+) -> None:
+    browser, user = Client(), World().user("ann")
+    browser.force_login(user)
+    key = browser.cookies[settings.SESSION_COOKIE_NAME].value
+    how(user, key)
+    assert still_in.now(user, key) is None
+    assert not still_in.is_as_read(user, key)
+
+
+@pytest.mark.django_db
+def test_whoever_got_a_role_is_still_in_and_is_not_as_he_was_read() -> None:
+    browser, ann = Client(), World().user("ann")
+    browser.force_login(ann)
+    user = User.objects.select_related("platform_role").get(pk=ann.pk)
+    key = browser.cookies[settings.SESSION_COOKIE_NAME].value
+    PlatformRole.objects.create(user=ann, role="auditor")
+    assert still_in.now(user, key) == user
+    assert not still_in.is_as_read(user, key)
 
 
 class SessionSocket(Socket):
