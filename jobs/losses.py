@@ -8,6 +8,7 @@ from django.utils.translation import gettext as _
 from jobs.durations import hms
 from jobs.models import Attempt, Task
 
+LEAST = 36  # card-seconds: less would read as 0.00 card-hours
 COUNTS = frozenset({Attempt.Outcome.EVICTED, Attempt.Outcome.FAILED, Attempt.Outcome.LOST})
 
 
@@ -25,15 +26,20 @@ def said(attempt: Attempt, task: Task) -> str:
     worked = max(end - attempt.created_at, timedelta()).total_seconds()
     interval = task.checkpoint_interval_s
     if interval is None:
-        if attempt.cards * worked < 36:
-            return ""  # it would read 0.00
+        if attempt.cards * worked < LEAST:
+            return ""
         return _("At most %(hours)s card-hours of work are lost: it names no checkpoint_interval.") % {
             "hours": _hours(attempt.cards * worked)
         }
     if interval == 0:
         return _("No work is lost: it saves all the time.")
+    lost = attempt.cards * (worked % interval)
+    if lost < LEAST:
+        return _("Next to no work is lost: it saves each %(each)s.") % {
+            "each": hms(timedelta(seconds=interval))
+        }
     return _("About %(hours)s card-hours of work since its last checkpoint are lost (one each %(each)s).") % {
-        "hours": _hours(attempt.cards * (worked % interval)),
+        "hours": _hours(lost),
         "each": hms(timedelta(seconds=interval)),
     }
 

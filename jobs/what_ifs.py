@@ -19,7 +19,7 @@ class WhatIf(models.Model):
         """Where the answer stands."""
 
         WAITING = "waiting", pgettext_lazy("what-if", "waits")
-        RUNNING = "running", pgettext_lazy("what-if", "is replayed")
+        RUNNING = "running", pgettext_lazy("what-if", "is being replayed")
         DONE = "done", pgettext_lazy("what-if", "is answered")
         FAILED = "failed", pgettext_lazy("what-if", "has failed")
         CANCELED = "canceled", pgettext_lazy("what-if", "was called off")

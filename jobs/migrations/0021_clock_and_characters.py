@@ -67,6 +67,22 @@ class Migration(migrations.Migration):
                 ),
                 migrations.AlterField(
                     model_name="whatif",
+                    name="state",
+                    field=models.CharField(
+                        choices=[
+                            ("waiting", "waits"),
+                            ("running", "is being replayed"),
+                            ("done", "is answered"),
+                            ("failed", "has failed"),
+                            ("canceled", "was called off"),
+                        ],
+                        default="waiting",
+                        max_length=16,
+                        verbose_name="state",
+                    ),
+                ),
+                migrations.AlterField(
+                    model_name="whatif",
                     name="made_at",
                     field=models.DateTimeField(
                         default=cluster.clock.now, editable=False, verbose_name="time"

@@ -161,7 +161,7 @@ def test_a_worker_killed_in_the_middle_of_a_replay_is_told_then_tried_once_more_
     root.get_by_role("button", name="Try it").click()
 
     kill_in_the_middle(site)
-    expect(root.locator("#progress")).to_contain_text("is replayed")
+    expect(root.locator("#progress")).to_contain_text("is being replayed")
     site.deed("a_minute_passes")
     expect(root.locator("#silent")).to_contain_text("its worker may have been ended")
 

@@ -224,7 +224,7 @@ def test_the_page_takes_as_many_queries_for_a_long_past_as_for_a_short_one(
     [
         (None, "At most 0.53 card-hours of work are lost: it names no checkpoint_interval."),
         (0, "No work is lost: it saves all the time."),
-        (60, "About 0.00 card-hours of work since its last checkpoint are lost (one each 0:01:00)."),
+        (60, "Next to no work is lost: it saves each 0:01:00."),
         (150, "About 0.20 card-hours of work since its last checkpoint are lost (one each 0:02:30)."),
     ],
 )
