@@ -160,26 +160,25 @@ class Server:
             return _failed(failure, fault.headers)
         while any(part in request.path for part in self.held):
             await asyncio.sleep(0.02)
-        beside = self._taken(request)
         try:
-            await self._happen(beside, once_done=False)
+            await self._happen(request, once_done=False)
             answer = await self._route(request)
-            await self._happen(beside, once_done=True)
+            await self._happen(
+                request, once_done=True
+            )  # of two that ask for the same, beside the one that got it
         except Failure as failure:
-            if beside and beside.once_done:
-                self._beside.append(beside)  # this one was not done
             return _failed(failure)
         return self._drop(request) if fault else answer
 
-    def _taken(self, request: web.Request) -> Beside | None:
+    def _taken(self, request: web.Request, *, once_done: bool) -> Beside | None:
         for beside in self._beside:
-            if beside.fits(request.method, request.path):
+            if beside.once_done == once_done and beside.fits(request.method, request.path):
                 self._beside.remove(beside)
                 return beside
         return None
 
-    async def _happen(self, beside: Beside | None, *, once_done: bool) -> None:
-        if beside and beside.once_done == once_done:
+    async def _happen(self, request: web.Request, *, once_done: bool) -> None:
+        if beside := self._taken(request, once_done=once_done):
             try:
                 beside.happened.set_result(await self._loop.run_in_executor(None, beside.happens))
             except Exception as error:  # it is who waits for it that has to hear
