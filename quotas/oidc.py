@@ -176,7 +176,8 @@ class ProviderBackend(OIDCAuthenticationBackend):  # type: ignore[misc]  # untyp
             user.save(update_fields=["email", "first_name", "last_name"])
             groups = claims.get(settings.OIDC_GROUPS_CLAIM) or []
             named = [str(group) for group in ([groups] if isinstance(groups, str) else groups)]
-            provider.follow(user, [group for group in named if not bad_character(group, lines=False)])
+            # Only what no database keeps is left out: a group that a rule may name has to go on being found.
+            provider.follow(user, [group for group in named if not bad_character(group, lines=True)])
         return user
 
 
