@@ -11,6 +11,7 @@ from django.shortcuts import get_object_or_404
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
+from cluster.characters import one_line
 from jobs import templates
 from jobs.models import Template
 from jobs.portal.masks import masked
@@ -38,6 +39,7 @@ class SaveForm(forms.Form):
     save_name = forms.CharField(
         label=gettext_lazy("Name of the template"),
         max_length=128,
+        validators=[one_line],
         widget=forms.TextInput(attrs={"class": "form-control", "autocomplete": "off"}),
     )
     save_for = forms.ChoiceField(
@@ -47,6 +49,7 @@ class SaveForm(forms.Form):
         label=gettext_lazy("What it is for"),
         max_length=255,
         required=False,
+        validators=[one_line],
         widget=forms.TextInput(attrs={"class": "form-control", "autocomplete": "off"}),
     )
 
