@@ -2,6 +2,7 @@
 
 import json
 import random
+import re
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -17,8 +18,10 @@ JSON = dict[str, Any]
 THREADS = 16
 CALL_S = 10.0  # of one try: less than a holder of the lease has left when it stops
 TRY_S = 8.0  # how long a call that is throttled is tried again
-SHORTEST_PAUSE_S, LONGEST_PAUSE_S = 0.1, 5.0  # between two tries, whatever a server asks for
+SHORTEST_PAUSE_S, LONGEST_PAUSE_S = 0.1, 60.0  # between two tries, whatever a server asks for
 PAGE = 500
+# Characters that no row takes, as JSON writes them and as they are read: NUL, and halves of a pair.
+UNTAKEN, UNTAKEN_IN_JSON = re.compile("[\0\ud800-\udfff]"), re.compile(rb"\\u(?:0000|[dD][89a-fA-F])")
 MERGE = "application/merge-patch+json"
 APPLY = "application/apply-patch+yaml"  # of which JSON is a part
 
@@ -45,7 +48,7 @@ class Expired(Refused):
 
 
 class Away(Exception):
-    """The API server cannot be reached, is not well, or is too busy: nobody knows whether the call was done."""
+    """The API server cannot be reached, is not well, too busy, or does not know us: nobody knows what was done."""
 
 
 KINDS: Mapping[int, type[Refused]] = {404: Missing, 409: Conflict, 410: Expired}
@@ -86,8 +89,7 @@ class Calls:
 
     def get(self, path: str, **query: object) -> JSON:
         """Return one object, or one page of a list."""
-        found: JSON = json.loads(self._call("GET", path, query=query))
-        return found
+        return _document(self._call("GET", path, query=query))
 
     def list(self, path: str, **query: object) -> tuple[list[JSON], str]:
         """Return all objects and the version at which they are such; raises Expired where that took too long."""
@@ -95,31 +97,30 @@ class Calls:
         more = ""
         while True:
             page = self.get(path, limit=PAGE, **query, **({"continue": more} if more else {}))
+            about = page.get("metadata") or {}
+            if "resourceVersion" not in about:
+                raise Away(f"no list was answered to {path}")
             items += page.get("items") or []
-            more = page["metadata"].get("continue", "")
+            more = about.get("continue", "")
             if not more:
-                return items, page["metadata"]["resourceVersion"]
+                return items, about["resourceVersion"]
 
     def create(self, path: str, body: Mapping[str, Any]) -> JSON:
         """Create an object and return it; raises Conflict where its name is taken."""
-        found: JSON = json.loads(self._call("POST", path, body=body))
-        return found
+        return _document(self._call("POST", path, body=body))
 
     def replace(self, path: str, body: Mapping[str, Any]) -> JSON:
         """Put an object in the place of the one that it was made from; raises Conflict where that is no more."""
-        found: JSON = json.loads(self._call("PUT", path, body=body))
-        return found
+        return _document(self._call("PUT", path, body=body))
 
     def patch(self, path: str, body: Mapping[str, Any]) -> JSON:
         """Merge `body` into an object."""
-        found: JSON = json.loads(self._call("PATCH", path, body=body, kind=MERGE))
-        return found
+        return _document(self._call("PATCH", path, body=body, kind=MERGE))
 
     def apply(self, path: str, body: Mapping[str, Any], manager: str) -> JSON:
         """Have what `body` says of an object be so, and belong to `manager`; what others said of it stays theirs."""
         query = {"fieldManager": manager, "force": "true"}
-        found: JSON = json.loads(self._call("PATCH", path, query=query, body=body, kind=APPLY))
-        return found
+        return _document(self._call("PATCH", path, query=query, body=body, kind=APPLY))
 
     def delete(self, path: str, uid: str = "", grace_s: int | None = None) -> None:
         """Delete an object, only the one with this `uid` where it is given; one that is not there is none to delete."""
@@ -140,10 +141,12 @@ class Calls:
     @contextmanager
     def stream(self, path: str, quiet_s: float, **query: object) -> Iterator[Iterator[JSON]]:
         """Give the documents of a watch, a line each, until it ends or says nothing for so long."""
+        self._pause(CALL_S)
         raw = self._send("GET", path, query, None, "", (CALL_S, quiet_s))
         try:
             if raw.status != 200:
-                raise _refusal(raw.status, raw.data)
+                self._note_pause(raw)
+                raise _refusal(raw.status, _body(raw))
             yield _documents(raw)
         finally:
             raw.close()
@@ -159,21 +162,16 @@ class Calls:
     ) -> bytes:
         until = time.monotonic() + TRY_S
         while True:
-            self._pause()
+            self._pause(until - time.monotonic())
             if method != "GET":
                 self.guard()
             raw = self._send(method, path, query or {}, body, kind, CALL_S)
-            try:
-                data: bytes = raw.data  # drained, so that the connection can be used again
-            except urllib3.exceptions.HTTPError as error:
-                raise Away(str(error)) from error
+            data = _body(raw)
             if raw.status < 300:
                 return data
-            if raw.status != 429 and raw.status < 500:
-                raise _refusal(raw.status, data)
+            self._note_pause(raw)
             if raw.status != 429 or time.monotonic() >= until:
-                raise Away(str(_refusal(raw.status, data)))
-            self._ask_pause(raw.headers.get("Retry-After", "1"))
+                raise _refusal(raw.status, data)
 
     def _send(
         self,
@@ -196,27 +194,63 @@ class Calls:
         found: urllib3.BaseHTTPResponse = answer.response
         return found
 
-    def _pause(self) -> None:
+    def _pause(self, at_most_s: float) -> None:
+        """Wait as long as the server asked for; raises Away where that is longer than the caller has."""
         with self._lock:
             wait_s = self._not_before - time.monotonic()
+        if wait_s > max(at_most_s, 0.0):
+            raise Away(f"the API server asks for a pause of {wait_s:.0f} s more")
         if wait_s > 0:
             time.sleep(wait_s * random.uniform(1.0, 1.3))
 
-    def _ask_pause(self, seconds: str) -> None:
-        """Have all threads pause: who is throttled is so as a whole."""
-        asked_s = float(seconds) if seconds.isdigit() else 1.0
-        wait_s = min(max(asked_s, SHORTEST_PAUSE_S), LONGEST_PAUSE_S)
+    def _note_pause(self, raw: urllib3.BaseHTTPResponse) -> None:
+        """Have all threads pause as the server asks: who is throttled is so as a whole."""
+        asked = raw.headers.get("Retry-After", "1" if raw.status == 429 else "")
+        if not asked.isdecimal():
+            return
+        wait_s = min(max(float(asked), SHORTEST_PAUSE_S), LONGEST_PAUSE_S)
         with self._lock:
             self._not_before = max(self._not_before, time.monotonic() + wait_s)
 
 
-def _refusal(status: int, data: bytes) -> Refused:
+def _body(raw: urllib3.BaseHTTPResponse) -> bytes:
+    """Return all of an answer, so that its connection can be used again."""
+    try:
+        data: bytes = raw.data
+    except urllib3.exceptions.HTTPError as error:
+        raise Away(str(error)) from error
+    return data
+
+
+def _refusal(status: int, data: bytes) -> Refused | Away:
     try:
         said = json.loads(data)
         reason, message = str(said.get("reason", "")), str(said.get("message", ""))
     except (ValueError, AttributeError):
         reason, message = "", data[:200].decode(errors="replace")
-    return KINDS.get(status, Refused)(status, reason, message)
+    refused = KINDS.get(status, Refused)(status, reason, message)
+    # A token that is not taken (401) is one that ran out, or that a new server cannot check yet.
+    return Away(str(refused)) if status in {401, 429} or status >= 500 else refused
+
+
+def _document(data: bytes) -> JSON:
+    """Return the object that an answer is; raises Away where it is none: something else answered instead."""
+    try:
+        found = json.loads(data)
+    except ValueError:
+        found = None
+    if not isinstance(found, dict):
+        raise Away(f"no object was answered, but {data[:200].decode(errors='replace')!r}")
+    return _takable(found) if UNTAKEN_IN_JSON.search(data) else found
+
+
+def _takable(found: Any) -> Any:
+    """Return what was read with a mark in the place of each character that no row takes."""
+    if isinstance(found, dict):
+        return {_takable(name): _takable(value) for name, value in found.items()}
+    if isinstance(found, list):
+        return [_takable(each) for each in found]
+    return UNTAKEN.sub("\ufffd", found) if isinstance(found, str) else found
 
 
 def _documents(raw: urllib3.BaseHTTPResponse) -> Iterator[JSON]:
@@ -224,6 +258,6 @@ def _documents(raw: urllib3.BaseHTTPResponse) -> Iterator[JSON]:
     try:
         for part in raw.stream(2**16, decode_content=True):
             *lines, rest = (rest + part).split(b"\n")
-            yield from (json.loads(line) for line in lines if line)
-    except (urllib3.exceptions.HTTPError, OSError, ValueError) as error:
+            yield from (_document(line) for line in lines if line)
+    except (urllib3.exceptions.HTTPError, OSError) as error:
         raise Away(str(error)) from error

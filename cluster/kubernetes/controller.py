@@ -123,7 +123,10 @@ class Controller:
     def trouble(self) -> str:
         """Return why nothing is done at the moment, in a sentence; blank: all is well."""
         if not self.lease.is_held():
-            return "The lease is not held: another controller is at work, or the API server does not answer."
+            others = (
+                "The lease is not held: another controller is at work, or the API server does not answer."
+            )
+            return self.lease.trouble or others
         if time.monotonic() - self.lease.heard_at > 3 * RENEW_S:
             return "The API server does not answer."
         for mirror in self._heard:
@@ -181,8 +184,9 @@ class Controller:
             if gang_seats.is_ours(pod):
                 continue
             pk = instance_of(pod)
-            host = names.labels_of(pod).get(names.HOST, "")
-            if pk is None or not host.isdecimal() or int(host) not in mine:
+            labels = names.labels_of(pod)
+            host, gang = labels.get(names.HOST, ""), labels.get(names.GANG, "")
+            if pk is None or not host.isdecimal() or int(host) not in mine or not gang.isdecimal():
                 strays.append(pod)
                 continue
             shown.add(pk)

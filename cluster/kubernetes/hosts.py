@@ -137,23 +137,30 @@ def close(host: Host, sentence: str) -> None:
     """
     state, ours = State(host.state), _ours(host)
     if sentence and state == State.READY:
-        host_moves.move(host.pk, state, State.CORDONED, args={"node": sentence})
+        _move(host, State.CORDONED, sentence)
     elif sentence and state == State.CORDONED and ours not in {"", sentence}:
         Host.objects.filter(pk=host.pk, state=state).update(state_args={"node": sentence})
     elif not sentence and state == State.CORDONED and ours:
-        host_moves.move(host.pk, state, State.READY)
+        _move(host, State.READY)
 
 
 def remove(host: Host) -> None:
     """Note that the host's node is no more: what runs there ends as lost."""
     if host.state != State.REMOVED:
-        host_moves.move(host.pk, State(host.state), State.REMOVED, args={"node": GONE_NODE})
+        _move(host, State.REMOVED, GONE_NODE)
 
 
 def restore(host: Host) -> None:
     """Note that a node is back that was gone; one that operators removed stays so."""
     if host.state == State.REMOVED and _ours(host):
-        host_moves.move(host.pk, State.REMOVED, State.READY)
+        _move(host, State.READY)
+
+
+def _move(host: Host, new: State, sentence: str = "") -> None:
+    """Move a host that is still as it was read, and have it so; else it is looked at again with the next round."""
+    args = {"node": sentence} if sentence else None
+    if host_moves.move(host.pk, State(host.state), new, args=args):
+        host.state, host.state_args = new, args
 
 
 def _ours(host: Host) -> str:

@@ -33,6 +33,7 @@ class Lease:
         self._ended = threading.Event()
         self._lock = threading.Lock()  # nothing is taken once it was given back
         self.heard_at = 0.0  # when the API server last answered
+        self.trouble = ""  # why it cannot be asked for, in a sentence; blank: it can
 
     def check(self) -> None:
         """Raise NotHolder where it is not certainly ours."""
@@ -76,10 +77,17 @@ class Lease:
         try:
             mine = self._try()
             self.heard_at = time.monotonic()
+            self.trouble = ""
             if mine:
                 self._until = began + STOPS_S
-        except (Conflict, Away) as error:  # another was first; or nobody knows, and time goes on
+        except (Conflict, Missing, Away) as error:  # another was first; or nobody knows, and time goes on
             log.debug("the lease %s: %s", self._name, error)
+        except Refused as refused:  # such as rights that are not there yet
+            self.trouble = f"The API server refuses the lease {self._name}: {refused}"
+        except Exception as error:
+            # Said, and tried again: a thread that only died would leave nobody to act, and say nothing.
+            log.exception("the lease %s could not be tended", self._name)
+            self.trouble = f"The lease {self._name} could not be tended: {error!r}"
         if held != self.is_held():
             log.info("the lease %s is %s", self._name, "ours" if self.is_held() else "not ours any more")
         return self.is_held()

@@ -157,19 +157,29 @@ class Orders:
     def _pod(self, member: Member) -> JSON:
         try:
             return self._calls.create(self._pods, pods.pod(member, self._options))
-        except Conflict:
-            found = self._calls.get(f"{self._pods}/{member.name}")
+        except Conflict as conflict:
+            found = self._there(f"{self._pods}/{member.name}", conflict)
             if names.labels_of(found).get(names.INSTANCE) != str(member.id):
                 raise NameTaken(f"{member.name} is the name of another pod that is not gone yet") from None
             return found
+
+    def _there(self, path: str, conflict: Conflict) -> JSON:
+        """Return what a creation came into conflict with; where it is not there it is made again.
+
+        It left meanwhile, or the conflict was about something else, such as a quota that others changed meanwhile.
+        """
+        try:
+            return self._calls.get(path)
+        except Missing:
+            raise NameTaken(f"{path} could not be made: {conflict}") from None
 
     def once(self, folder: str, body: JSON) -> None:
         """Create an object; one of that name that was left by a start that broke off is the same."""
         try:
             self._calls.create(folder, body)
-        except Conflict:
+        except Conflict as conflict:
             name = body["metadata"]["name"]
-            found = names.labels_of(self._calls.get(f"{folder}/{name}"))
+            found = names.labels_of(self._there(f"{folder}/{name}", conflict))
             if found.get(names.INSTANCE) != body["metadata"]["labels"].get(names.INSTANCE):
                 self._calls.delete(f"{folder}/{name}")
                 raise NameTaken(f"{name} belonged to another instance") from None

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 
-from django.db import DatabaseError
+from django.db import DatabaseError, DataError
 
 from cluster import admission, fencing, logs, sync
 from cluster.agent import VERSION
@@ -50,10 +50,11 @@ class Reporter:
         placed = hosts.placed(live.values())
         quiet = []
         for name, host in of.known.items():
-            post, node, mark = desks[host.pk], of.seen.get(name), marks.get(host.pk, ())
+            post, node, orders = desks[host.pk], of.seen.get(name), marks.get(host.pk, ())
             post.placed = placed.get(host.pk, frozenset())
-            if not _is_heard(host, node, post, mark):
+            if not _is_heard(host, node, post, orders):
                 continue
+            mark = (host.state == Host.State.REMOVED, *orders)  # of one that is removed, no report is taken
             content = self._content(post, node, of.outside.get(name, {}), cards.get(host.pk, []))
             if content != post.content or mark != post.marks or host.lost_since is not None:
                 post.marks = mark
@@ -98,9 +99,9 @@ class Reporter:
         """Report, and let a fault in one host not keep the others from theirs."""
         try:
             self._report(host, post, content, report, now)
-        except DatabaseError:
-            raise  # no other host would fare better: the round is made again
-        except Exception:
+        except Exception as error:
+            if isinstance(error, DatabaseError) and not isinstance(error, DataError):
+                raise  # no other host would fare better: the round is made again
             # A node may say of itself what no row takes, or only this program stumbles over: said with where, and tried
             # with each round. Thrown on it would end all reports of the cluster, and every host would be lost.
             log.exception("host %s was left as it is: its report could not be taken", host.name)
@@ -124,11 +125,11 @@ class Reporter:
         self._heard()
 
 
-def _is_heard(host: Host, node: NodeSeen | None, post: Post, mark: tuple[object, ...]) -> bool:
+def _is_heard(host: Host, node: NodeSeen | None, post: Post, orders: tuple[object, ...]) -> bool:
     """Say whether anybody knows what runs on a host, and see to what its cluster wants of it."""
     if node is None:
         hosts.remove(host)
-        return bool(post.pods or post.ended or mark)
+        return bool(post.pods or post.ended or orders)
     hosts.restore(host)
     hosts.close(host, node.closed)
     return node.ready  # else it is lost after a while, as any host

@@ -114,7 +114,7 @@ def _gone(pod: Pod, commit: str) -> Seen:
     if names.labels_of(pod).get(names.IDLE):  # how that which only keeps a place ends says nothing
         return Seen(phase="gone", by_itself=by_itself, detail=detail, cause=cause, commit=commit)
     signal = int(ended.get("signal") or 0) or None
-    code = None if signal else int(ended["exitCode"])
+    code = None if signal else ended.get("exitCode")
     return Seen(
         phase="gone",
         exit_code=code,

@@ -1,4 +1,4 @@
-"""A mirror of one kind of objects: listed once, then watched, and listed again only where the watch lost its place."""
+"""A mirror of one kind of objects: listed, then watched, and listed again where the watch lost its place, or seldom."""
 
 import logging
 import random
@@ -14,6 +14,7 @@ JSON = dict[str, Any]
 WATCH_S = 60  # the server ends a watch after so long, and it goes on where it was
 QUIET_S = WATCH_S + 15.0  # a connection that says nothing for longer is dead
 FIRST_RETRY_S, LAST_RETRY_S = 0.2, 10.0
+RESYNC_S = 900.0  # after so long all is listed anew, should any news ever have been missed
 ABSENT_S = 60.0  # a kind that is not served, or not for us, is looked for anew after so long
 DOUBT_S = 5.0  # a kind that was not seen yet is believed to be absent after so long
 AWAY_S = (
@@ -50,6 +51,7 @@ class Mirror:
         self.absent = optional  # there is no such kind, as far as is known
         self._denied_at: float | None = None  # since when the cluster does not show it
         self.lists = 0
+        self._list_at = 0.0  # when all is listed anew
         self._thread = threading.Thread(target=self._run, name=f"mirror of {path}", daemon=True)
 
     def start(self) -> "Mirror":
@@ -75,7 +77,7 @@ class Mirror:
         retry_s = FIRST_RETRY_S
         while not self._ended.is_set():
             try:
-                if not self.version:
+                if not self.version or time.monotonic() >= self._list_at:
                     self._list()
                 self._watch()
                 retry_s = FIRST_RETRY_S
@@ -87,11 +89,21 @@ class Mirror:
             except Refused as refused:
                 wait_s = self._refused(refused, retry_s)
                 retry_s = min(retry_s * 2, LAST_RETRY_S)
-            except Away as error:
-                self._note(f"{self._path} is not heard: {error}")
+            except Exception as error:
+                self._unheard(error)
                 wait_s = retry_s * random.uniform(0.7, 1.3)
                 retry_s = min(retry_s * 2, LAST_RETRY_S)
             self._ended.wait(wait_s)
+
+    def _unheard(self, error: Exception) -> None:
+        """Note that the API server is away, or said what cannot be read."""
+        if isinstance(error, Away):
+            self._note(f"{self._path} is not heard: {error}")
+            return
+        # Listed again: a thread that only died would let stand for ever what was seen last.
+        log.exception("%s says what cannot be read", self._path)
+        self._note(f"{self._path} is not heard: {error!r}")
+        self.version = ""
 
     def _refused(self, refused: Refused, retry_s: float) -> float:
         """Note that the cluster does not show this kind; return how long to wait until it is asked again."""
@@ -131,6 +143,7 @@ class Mirror:
             self._objects, self.version, self.absent = kept, version, False
             self._denied_at = None
             self.lists += 1
+        self._list_at = time.monotonic() + RESYNC_S * random.uniform(0.9, 1.1)
         self.synced.set()
         self._note("")
         self._changed()
