@@ -14,6 +14,9 @@ BUSINESS = f"{GROUP}/business"  # a label: it is to be a task of this business
 OWNER = f"{GROUP}/owner"  # an annotation: who made it, as the API server said when it was made
 ATTEMPT = f"{GROUP}/attempt"  # the number of the attempt that it runs, or ran last
 AFTER = f"{GROUP}/after"  # when the last launcher of an earlier attempt was made
+# A scheduling gate: a launcher gets no place before all workers are ready, which its operator makes sure of only
+# where the job never was suspended.
+GATE = f"{GROUP}/workers"
 OURS = (OWNER, ATTEMPT, AFTER, *(f"{GROUP}/{name}" for name in ("task", "state", "reason")))
 GPU, MIG = "nvidia.com/gpu", "nvidia.com/mig-"
 CLASSES: Mapping[str, bool | str] = {"high": False, "elastic": True, "auto": "auto"}

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from cluster import mpijob_asks
-from cluster.mpijob_asks import BUSINESS, OURS, OWNER
+from cluster.mpijob_asks import BUSINESS, GATE, OURS, OWNER
 
 JSON = dict[str, Any]
 FIXED = (
@@ -45,7 +45,20 @@ def _signed(new: Mapping[str, Any], owner: str) -> list[JSON]:
         {"op": "add", "path": "/metadata/annotations", "value": {**notes, OWNER: owner}},
         {"op": "add", "path": "/spec/runPolicy", "value": policy},
         {"op": "add", "path": "/spec/launcherCreationPolicy", "value": "WaitForWorkersReady"},
+        {"op": "add", "path": "/spec/mpiReplicaSpecs/Launcher", "value": _held(new)},
     ]
+
+
+def _held(new: Mapping[str, Any]) -> JSON:
+    """Return the launcher of a job with our gate before it."""
+    launcher: JSON = new["spec"]["mpiReplicaSpecs"]["Launcher"]
+    template = launcher.get("template") or {}
+    pod = template.get("spec") or {}
+    gates = [gate for gate in pod.get("schedulingGates") or () if gate.get("name") != GATE]
+    return {
+        **launcher,
+        "template": {**template, "spec": {**pod, "schedulingGates": [*gates, {"name": GATE}]}},
+    }
 
 
 def _changed(new: Mapping[str, Any], old: Mapping[str, Any]) -> str:

@@ -54,7 +54,7 @@ class Brought:
         """Give each host the members of attempts that run there, note what is new, and say what is news."""
         jobs = {job["metadata"]["uid"]: job for job in map(self._latest, self._jobs.objects())}
         live = hosts.wanted(region).values()
-        self._give(posts, jobs, live)
+        self._give(posts, jobs, live, work)
         running = {row.gang for row in live if row.wanted}
         for job in jobs.values():
             runs = not mpijobs.is_suspended(job) and not mpijobs.ended(job)
@@ -72,7 +72,9 @@ class Brought:
         self._telling.close()
         self._logs.stop()
 
-    def _give(self, posts: Mapping[int, Post], jobs: Mapping[str, JSON], live: Iterable[Seat]) -> None:
+    def _give(
+        self, posts: Mapping[int, Post], jobs: Mapping[str, JSON], live: Iterable[Seat], work: Work
+    ) -> None:
         by_gang = {mpijobs.attempt_of(job): job for job in jobs.values()}
         pods: dict[int | None, list[JSON]] = defaultdict(list)
         for pod in self._pods.objects():
@@ -80,6 +82,8 @@ class Brought:
         launchers = self._launchers_by_job()
         for gang, job in by_gang.items():
             pods[gang] += mpijobs.launchers(job, launchers[_named(job)])
+            for launcher in mpijobs.due(job, pods[gang]):
+                work.begin(uuid.UUID(launcher["metadata"]["uid"]), partial(self._let_start, launcher))
         for seat in live:
             if seat.gang not in by_gang and seat.gang not in pods:
                 continue
@@ -128,6 +132,19 @@ class Brought:
         # As it was read: of two who start it, one is told of a conflict.
         patch["metadata"]["resourceVersion"] = job["metadata"]["resourceVersion"]
         self._patch(path, uid, patch)
+
+    def _let_start(self, pod: Mapping[str, Any]) -> None:
+        """Take our gate from a launcher; those of others stay."""
+        metadata = pod["metadata"]
+        rest = [gate for gate in pod["spec"]["schedulingGates"] if gate["name"] != names.GATE]
+        body = {
+            "metadata": {"uid": metadata["uid"], "resourceVersion": metadata["resourceVersion"]},
+            "spec": {"schedulingGates": rest or None},
+        }
+        try:
+            self._calls.patch(f"/api/v1/namespaces/{metadata['namespace']}/pods/{metadata['name']}", body)
+        except (Missing, Conflict):
+            log.info("the launcher %s changed meanwhile, or is no more", metadata["name"])
 
     def _printing(self) -> list[JSON]:
         return [*self._pods.objects(), *self._launchers.objects()]

@@ -54,6 +54,30 @@ def launchers(job: Job, pods: Iterable[Mapping[str, Any]]) -> list[JSON]:
     ]
 
 
+def due(job: Job, pods: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+    """Return the launchers that our gate holds though all workers of their attempt are ready.
+
+    The operator asks for that only where it makes the launcher anew: of a job that was suspended it is there already,
+    made when none of no workers was not ready, and would run before the first of them does.
+    """
+    number = int(job["spec"]["mpiReplicaSpecs"]["Worker"].get("replicas") or 0)
+    if is_suspended(job) or sum(map(_is_ready, pods)) < number:
+        return []
+    return [pod for pod in pods if not _is_worker(pod) and _is_held(pod)]
+
+
+def _is_held(pod: Mapping[str, Any]) -> bool:
+    """Say whether our gate keeps a pod from its place."""
+    return any(gate["name"] == names.GATE for gate in pod["spec"].get("schedulingGates") or ())
+
+
+def _is_ready(pod: Mapping[str, Any]) -> bool:
+    if not _is_worker(pod) or pod["metadata"].get("deletionTimestamp"):
+        return False
+    conditions = (pod.get("status") or {}).get("conditions") or ()
+    return any(each["type"] == "Ready" and each["status"] == "True" for each in conditions)
+
+
 def made_at(thing: Mapping[str, Any]) -> str:
     """Return when an object was made, by the API server's clock and in a form that sorts by time."""
     return str(thing["metadata"].get("creationTimestamp", ""))

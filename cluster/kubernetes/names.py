@@ -7,6 +7,7 @@ from typing import Any
 from cluster.mpijob_asks import AFTER as AFTER
 from cluster.mpijob_asks import ATTEMPT as ATTEMPT
 from cluster.mpijob_asks import BUSINESS as BUSINESS
+from cluster.mpijob_asks import GATE as GATE
 from cluster.mpijob_asks import GROUP as GROUP
 from cluster.mpijob_asks import OWNER as OWNER
 

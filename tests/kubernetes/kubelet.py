@@ -61,6 +61,7 @@ class Fleet:
         self.pull_s: dict[str, float] = {}  # image → how long it takes to pull
         self.refusing: dict[str, str] = {}  # node → why it takes no pod
         self.ceph = CephCsi()
+        self.unready: set[str] = set()  # paths of pods that are not ready, though they run
         self.slow_exit_s = 0.0  # added to the end of each pod
         self.places = True  # whether pods are given places
         self.beats = False  # whether nodes are said to be alive: a real cluster asks for that
@@ -137,7 +138,7 @@ class Pod:
         self.fleet = fleet
         self.path = path_of(thing)
         self.folder = fleet.folder / thing["metadata"]["uid"]
-        self.status: JSON = {"phase": "Pending", "conditions": []}
+        self.status: JSON = {"phase": "Pending"}
         self.process: subprocess.Popen[bytes] | None = None
         self.at = 0  # which container is next or runs
         self.names = [
@@ -179,6 +180,8 @@ class Pod:
         self.hook = None  # its number is somebody else's soon
 
     def _report(self) -> None:
+        is_ready = self.status["phase"] == "Running" and self.path not in self.fleet.unready
+        self.status["conditions"] = [{"type": "Ready", "status": str(is_ready)}]
         if self.status != self.reported:
             self.fleet.calls.patch(f"{self.path}/status", {"status": self.status})
             self.reported = copy.deepcopy(self.status)

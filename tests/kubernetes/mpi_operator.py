@@ -37,7 +37,7 @@ class Operator:
             return self._clean(job)
         workers = self._workers(job)
         are_up = len(workers) == job["spec"]["mpiReplicaSpecs"]["Worker"]["replicas"] and all(
-            pod["status"].get("phase") == "Running" for pod in workers
+            {"type": "Ready", "status": "True"} in pod["status"].get("conditions", ()) for pod in workers
         )
         is_there = job["metadata"]["uid"] in self._launchers
         if is_there or are_up or job["spec"].get("launcherCreationPolicy", "AtStartup") == "AtStartup":

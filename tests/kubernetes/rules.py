@@ -49,8 +49,16 @@ def _check_resources(resources: dict[str, Any]) -> None:
 
 def check_pod_change(old: Mapping[str, Any], new: Mapping[str, Any]) -> None:
     """Raise Failure where what cannot be changed of a pod would be."""
-    if old["spec"] != new["spec"]:
+    if _without_gates(old["spec"]) != _without_gates(new["spec"]):
         raise _invalid("spec: Forbidden: pod updates may not change fields other than a few")
+
+    gates = [gate["name"] for gate in new["spec"].get("schedulingGates") or ()]
+    if set(gates) - {gate["name"] for gate in old["spec"].get("schedulingGates") or ()}:
+        raise _invalid("spec.schedulingGates: Forbidden: only deletion is allowed")
+
+
+def _without_gates(spec: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in spec.items() if name != "schedulingGates"}
 
 
 def _invalid(message: str) -> Failure:

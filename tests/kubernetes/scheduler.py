@@ -32,7 +32,7 @@ class Scheduler:
                 bound.append((pod, node))
         for pod in waiting:
             is_over = pod["metadata"].get("deletionTimestamp") or pod["status"].get("phase") in OVER
-            if is_over or pod["metadata"]["uid"] in self._bound:
+            if is_over or pod["spec"].get("schedulingGates") or pod["metadata"]["uid"] in self._bound:
                 continue
             if node := self._place_one(pod, nodes, used, _kept_from(pod, bound)):
                 self._bound[pod["metadata"]["uid"]] = node

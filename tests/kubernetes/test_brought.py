@@ -78,6 +78,61 @@ def test_an_elastic_one_is_suspended_for_a_high_task_and_runs_again_when_that_is
     assert kube.leased() == 0
 
 
+def test_a_launcher_starts_when_all_its_workers_are_ready_after_an_eviction_too(
+    world: World, kube: Kube
+) -> None:
+    """The operator makes it before there are any, and lets it run as soon as the job may."""
+    world.business("ads", P40=32)
+    world.user("bob", "ads")
+    desk = Desk(kube, *(f"gpu-{number}" for number in range(4)))
+    worker = (
+        f"{FOLDER.replace('/apis/kubeflow.org/v2beta1', '/api/v1').replace('mpijobs', 'pods')}/train-worker-2"
+    )
+    kube.fleet.unready.add(worker)
+    said: dict[str, Any] = {"class": "elastic", "pull_up": "true"}
+    job = mpijob(workers=4, launcher="sleep 60", **said)
+    launcher = job["spec"]["mpiReplicaSpecs"]["Launcher"]["template"]["spec"]
+    launcher["schedulingGates"] = [{"name": "other.io/x"}]
+    desk.admit(job, "bob")
+    task = desk.task()
+
+    def launchers() -> list[tuple[list[str], bool]]:
+        """Return the gates of the launchers that are there, and whether they have a place."""
+        found = (pod["spec"] for pod in desk.pods() if "launcher" in pod["metadata"]["name"])
+        return [
+            ([gate["name"] for gate in spec.get("schedulingGates", ())], "nodeName" in spec) for spec in found
+        ]
+
+    for number in (1, 2):
+        desk.until(lambda: sum(is_ready(pod) for pod in desk.pods()) == 3)
+        for _ in range(5):
+            desk.step()
+            kube.step()
+        assert launchers() == [(["other.io/x", "taiji.io/workers"], False)]
+        kube.fleet.unready.clear()
+        desk.until(lambda: launchers() == [(["other.io/x"], False)])
+        ungate(kube, desk)
+        desk.until(lambda: launchers() == [([], True)])
+        assert task.attempts.count() == number
+        if number == 1:
+            kube.fleet.unready.add(worker)
+            high = world.task(cards=8, config={"start_cmd": "sleep 0.5"})
+            desk.state(high, "succeeded", 60)
+            desk.state(task, "running", 60)
+
+
+def is_ready(pod: dict[str, Any]) -> bool:
+    return {"type": "Ready", "status": "True"} in pod["status"].get("conditions", ())
+
+
+def ungate(kube: Kube, desk: Desk) -> None:
+    """Take the last gate from launchers, which is not ours."""
+    for pod in desk.pods():
+        if pod["spec"].get("schedulingGates"):
+            path = f"/api/v1/namespaces/research/pods/{pod['metadata']['name']}"
+            kube.calls.patch(path, {"spec": {"schedulingGates": None}})
+
+
 def test_a_deleted_one_ends_its_task_when_its_pods_are_gone(world: World, kube: Kube) -> None:
     world.business("ads", P40=8)
     world.user("ann", "ads")
@@ -259,9 +314,9 @@ def test_the_controller_may_do_with_them_what_it_does_and_nothing_else(world: Wo
     world.business("ads", P40=8)
     world.user("ann", "ads")
     desk = Desk(kube, "gpu-1")
-    desk.apply(mpijob(launcher="sleep 60"))
+    desk.admit(mpijob(launcher="sleep 60"))
     task = desk.task()
-    desk.state(task, "running")
+    desk.until(lambda: any("launcher" in pod["metadata"]["name"] and is_ready(pod) for pod in desk.pods()))
     services.stop(task, world.user("ann"))
     desk.state(task, "stopped")
     desk.until(lambda: "TaskStopped" in desk.events() and desk.said()["reason"] == "Stopped")

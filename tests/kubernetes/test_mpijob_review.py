@@ -1,6 +1,5 @@
 """What an API server is answered when somebody makes or changes an MPIJob that names a business."""
 
-import base64
 import copy
 import json
 from typing import Any
@@ -8,7 +7,7 @@ from typing import Any
 import pytest
 from django.test import Client
 
-from tests.kubernetes.desk import mpijob
+from tests.kubernetes.desk import mpijob, patched
 
 JSON = dict[str, Any]
 URL = "/kubernetes/admission/mpijobs/"
@@ -32,28 +31,31 @@ def review(new: JSON, old: JSON | None = None, username: str = "ann", url: str =
     return response
 
 
-def patched(job: JSON, response: JSON) -> JSON:
-    """Return the job as the API server takes it in."""
-    assert response["allowed"]
-    assert response["patchType"] == "JSONPatch"
-    found = copy.deepcopy(job)
-    for one in json.loads(base64.b64decode(response["patch"])):
-        assert one["op"] == "add"
-        *way, last = one["path"].strip("/").split("/")
-        at = found
-        for step in way:
-            at = at[step]
-        at[last] = one["value"]
-    return found
-
-
 def test_a_new_one_comes_in_suspended_and_signed_whatever_it_says_itself() -> None:
     job = mpijob(suspend=False, owner="eve", attempt="7", state="running", pull_up="true")
     taken = patched(job, review(job))
     assert taken["spec"]["runPolicy"] == {"suspend": True}
     assert taken["spec"]["launcherCreationPolicy"] == "WaitForWorkersReady"
     assert taken["metadata"]["annotations"] == {"taiji.io/owner": "ann", "taiji.io/pull-up": "true"}
+    launcher = taken["spec"]["mpiReplicaSpecs"]["Launcher"]["template"]["spec"]
+    assert launcher.pop("schedulingGates") == [{"name": "taiji.io/workers"}]
     assert taken["spec"]["mpiReplicaSpecs"] == job["spec"]["mpiReplicaSpecs"]
+
+
+def test_a_launcher_waits_behind_our_gate_once_and_behind_those_of_others() -> None:
+    job = mpijob()
+    given = [{"name": "other.io/x"}, {"name": "taiji.io/workers"}]
+    job["spec"]["mpiReplicaSpecs"]["Launcher"]["template"]["spec"]["schedulingGates"] = given
+    taken = patched(job, review(job))
+    launcher = taken["spec"]["mpiReplicaSpecs"]["Launcher"]["template"]["spec"]
+    assert launcher["schedulingGates"] == given
+    assert (
+        launcher["containers"] == job["spec"]["mpiReplicaSpecs"]["Launcher"]["template"]["spec"]["containers"]
+    )
+    job["spec"]["mpiReplicaSpecs"]["Launcher"] = {"replicas": 1}
+    taken = patched(job, review(job))
+    gated = {"schedulingGates": [{"name": "taiji.io/workers"}]}
+    assert taken["spec"]["mpiReplicaSpecs"]["Launcher"] == {"replicas": 1, "template": {"spec": gated}}
 
 
 def test_what_stands_beside_is_left_alone_and_nothing_need_be_there_before() -> None:
