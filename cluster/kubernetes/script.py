@@ -10,6 +10,7 @@ from cluster.kubernetes.options import POD_FOLDER, RUN_FOLDER
 SHELL = "/bin/sh"
 IDLE = "exec >/dev/null 2>&1; while :; do sleep 3600 & wait $!; done"  # keeps a place
 STOPPED = 143  # as a shell says that TERM ended it
+UNKNOWN = 127  # … and that a process is none that it waits for, or no more
 # The other members of an MPIJob let the first one in, where their image can, and keep their place whether or not.
 LET_IN = f"[ -x /usr/sbin/sshd ] && /usr/sbin/sshd -De; {IDLE}"
 
@@ -28,14 +29,13 @@ unset seat TAIJI_SEATS TAIJI_NODE
 """
 
 FIRST = f"""\
-child=
 term() {{
     below=
     if [ -r "/proc/$1/task/$1/children" ]; then read -r below <"/proc/$1/task/$1/children" || :; fi
     kill -TERM "$1" 2>/dev/null  # before those below it: one that waits for them is to hear of it first
     for one in $below; do term "$one"; done
 }}
-trap 'if [ "$child" ]; then term "$child"; else exit {STOPPED}; fi' TERM
+trap 'if [ "$!" ]; then term "$!"; else exit {STOPPED}; fi' TERM
 {SEAT}\
 if [ "$TAIJI_HOSTS" ]; then printf '%s\\n' "$TAIJI_HOSTS" >{RUN_FOLDER}/hosts || exit 78; fi
 mkdir -p "$TAIJI_TASK_DIR" || {{ echo "[taiji] the folder $TAIJI_TASK_DIR could not be made"; exit 78; }}
@@ -53,6 +53,9 @@ exec 2>/dev/null  # what this shell says of signals is nothing that the task pri
 while :; do
     wait "$child"
     status=$?
-    kill -0 "$child" 2>/dev/null || exit "$status"
+    kill -0 "$child" 2>/dev/null && continue
+    wait "$child"  # dash, cut short by a signal, may have taken the child's end and not have said so
+    again=$?
+    if [ "$again" = {UNKNOWN} ]; then exit "$status"; else exit "$again"; fi
 done
 """
