@@ -278,9 +278,19 @@ def connect(url: str) -> Any:
     return client.ApiClient(settings)
 
 
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark the tests that run on a cluster, before those of a mark are chosen."""
+    for item in items:
+        if "kube" in getattr(item, "fixturenames", ()):
+            item.add_marker(pytest.mark.kubernetes)
+
+
 @pytest.fixture
-def kube(world: World, tmp_path: Path, settings: Settings) -> Iterator[Kube]:
+def kube(request: pytest.FixtureRequest, world: World, tmp_path: Path, settings: Settings) -> Iterator[Kube]:
     """Return a cluster without nodes, and no controller yet: a stand-in, or that of TAIJI_KUBECONFIG."""
+    marked = request.node.get_closest_marker("kubernetes")
+    assert marked, "what asks for a cluster only while it runs has to say so by the mark `kubernetes`"
     if file := os.environ.get("TAIJI_KUBECONFIG"):
         played = os.environ.get("TAIJI_KUBE_FAKE_KUBELET") == "1"
         kube = Kube(lambda: calls.connect(Path(file)), tmp_path, None, played=played)

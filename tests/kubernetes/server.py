@@ -19,6 +19,9 @@ from tests.kubernetes.rules import check_pod, check_pod_change
 
 BOOKMARK_S = 0.3
 WHO, CONTROLLER = "X-Taiji-Test", "controller"  # a header that says who calls
+# How a call may be answered else than with a status: the line is cut before; or when it is done, so that nobody hears
+# so; or it is done twice, as by a proxy that heard nothing of the first time, and the second answer is heard.
+CUT, UNHEARD, TWICE = 0, -1, -2
 KINDS = {"pods": "Pod", "nodes": "Node", "secrets": "Secret", "services": "Service", "leases": "Lease"}
 
 
@@ -27,7 +30,7 @@ class Fault:
     """How the next calls that fit are answered."""
 
     fits: Callable[[str, str], bool]  # method, path
-    status: int  # 0: the connection is closed; -1: it is done, and the connection is closed
+    status: int  # or CUT, UNHEARD, TWICE
     times: int
     headers: dict[str, str] = field(default_factory=dict)
 
@@ -153,7 +156,7 @@ class Server:
             is_list = request.method == "GET" and "watch" not in request.query
             self.by_controller.add(("LIST" if is_list else request.method, request.path))
         fault = self._fault(request)
-        if fault and fault.status == 0:
+        if fault and fault.status == CUT:
             return self._drop(request)
         if fault and fault.status > 0:
             failure = Failure(fault.status, "Injected", "injected by the test")
@@ -162,13 +165,15 @@ class Server:
             await asyncio.sleep(0.02)
         try:
             await self._happen(request, once_done=False)
+            if fault and fault.status == TWICE:
+                await self._route(request)
             answer = await self._route(request)
             await self._happen(
                 request, once_done=True
             )  # of two that ask for the same, beside the one that got it
         except Failure as failure:
             return _failed(failure)
-        return self._drop(request) if fault else answer
+        return self._drop(request) if fault and fault.status == UNHEARD else answer
 
     def _taken(self, request: web.Request, *, once_done: bool) -> Beside | None:
         for beside in self._beside:

@@ -1,27 +1,27 @@
 """The two worlds in which instances run, alike for a test: a host with a real agent, a cluster with its controller."""
 
-import os
-import subprocess
-import sys
-import threading
 import time
 from collections.abc import Callable
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any, Protocol
 
-from django.conf import settings
-from django.test import Client
+import pytest
 
+from cluster.kubernetes import calls, work
 from cluster.models import Card, Host
 from tests.kubernetes.conftest import Kube, node
+from tests.kubernetes.server import CUT, TWICE, UNHEARD, Fault
 from tests.patience import WITHIN_S
 
-ROOT = Path(__file__).resolve().parents[2]
+__all__ = ["CUT", "TWICE", "UNHEARD", "ClusterSite", "Site", "host", "until"]
 
 
 class Site(Protocol):
-    """A host of the platform with 8 cards, on which instances really run."""
+    """A host of the platform with 8 cards, on which instances really run.
+
+    Who speaks for it is its agent, which calls the platform, or the controller of its cluster, which calls the API
+    server: whatever fails on a line fails on that one.
+    """
 
     storage: Path
 
@@ -32,7 +32,25 @@ class Site(Protocol):
         """Kill who speaks for the host, and start it anew; what runs runs on."""
 
     def fail(self, status: int, times: int) -> None:
-        """Have the next calls of who speaks for the host answered so; 0: not at all; -1: done, but nobody hears it."""
+        """Have the next calls of who speaks for the host answered so: with a status, or CUT, UNHEARD or TWICE."""
+
+    def failed(self) -> int:
+        """Return how many calls were answered so."""
+
+    def cut(self) -> None:
+        """Cut the line on which who speaks for the host waits for news, in the middle."""
+
+    def forget_place(self) -> None:
+        """Have the place in the news be lost up to which who speaks for the host has heard them."""
+
+    def places_lost(self) -> int:
+        """Return how often all had to be told anew so far."""
+
+    def refuse(self) -> dict[str, Any]:
+        """Have the next start be refused for good; return what its spec is to say for that."""
+
+    def unheard(self, order: Callable[[], object]) -> None:
+        """Give an order, and let it be carried out without that the platform hears of it: nobody steps on."""
 
     def close(self) -> None:
         """End it all."""
@@ -56,10 +74,14 @@ def host(site: Site) -> Host:
 class ClusterSite:
     """A node of a cluster."""
 
-    def __init__(self, kube: Kube) -> None:
-        """Add the node."""
+    def __init__(self, kube: Kube, patch: pytest.MonkeyPatch) -> None:
+        """Add the node; where the API is played, pauses that are asked for are short."""
         self.kube = kube
         self.storage = kube.storage
+        self._faults: list[tuple[int, Fault]] = []  # how often each was to be
+        if kube.played_alone:
+            patch.setattr(work, "RETRY_S", 0.1)
+            patch.setattr(calls, "LONGEST_PAUSE_S", 0.2)
         kube.add(node("gpu-1"))
         kube.control()
 
@@ -78,125 +100,58 @@ class ClusterSite:
         self.kube.control()
 
     def fail(self, status: int, times: int) -> None:
-        """Have calls about pods fail; those that only look are never done without being heard."""
-        methods = ("POST", "DELETE") if status < 0 else ("",)
-        for method in methods:
-            self.kube.server.fail(status, method=method, path="/pods", times=times)
+        """Have calls about pods fail; to look twice, or to look and not hear, would be nothing."""
+        for method in ("POST", "PATCH", "DELETE") if status < 0 else ("",):
+            self._fail(status, times, method)
+
+    def _fail(self, status: int, times: int, method: str) -> None:
+        def fits(called: str, path: str) -> bool:
+            is_kubelets = path.endswith(("/status", "/binding"))
+            return "/pods" in path and not is_kubelets and method in {"", called}
+
+        self._faults.append((times, Fault(fits=fits, status=status, times=times)))
+        self.kube.server.faults.append(self._faults[-1][1])
+
+    def failed(self) -> int:
+        """Return how many calls were answered so."""
+        return sum(times - fault.times for times, fault in self._faults)
+
+    def cut(self) -> None:
+        """Cut every watch."""
+        self.kube.server.cut()
+
+    def forget_place(self) -> None:
+        """Have the API server forget its history and cut every watch: who goes on from before is told 410."""
+        self.kube.server.store.compact()
+        self.kube.server.cut()
+
+    def places_lost(self) -> int:
+        """Return how often something was listed again."""
+        [controller] = self.kube.controllers
+        return sum(mirror.lists - 1 for mirror in (controller._nodes, controller._pods, controller._others))
+
+    def refuse(self) -> dict[str, Any]:
+        """Have the API server refuse the next pod: 422."""
+        self._fail(422, 1, "POST")
+        return {}
+
+    def unheard(self, order: Callable[[], object]) -> None:
+        """Give an order and make rounds until it is carried out: what came of it is told in the round after."""
+
+        def pods() -> set[tuple[str, bool]]:
+            every = (pod["metadata"] for pod in self.kube.pods())
+            return {(about["uid"], "deletionTimestamp" in about) for about in every}
+
+        before = pods()
+        order()
+        deadline = time.monotonic() + WITHIN_S
+        while pods() == before:
+            assert time.monotonic() < deadline, "not within its time"
+            [controller] = self.kube.controllers
+            controller.round()
+            soon = time.monotonic() + 1.0
+            while pods() == before and time.monotonic() < soon:
+                time.sleep(0.02)
 
     def close(self) -> None:
         """Nothing: the fixture of the cluster ends it."""
-
-
-class AgentSite:
-    """A host with an agent, whose calls are answered by the thread that asks for it: the test's."""
-
-    def __init__(self, folder: Path) -> None:
-        """Start the agent."""
-        self.folder = folder
-        self.storage = folder / "storage"
-        self.storage.mkdir(parents=True)
-        (folder / "join").write_text(f"{settings.JOIN_TOKEN}\n")
-        self._news = threading.Condition()
-        self._asked: list[_Call] = []
-        self._fails: list[int] = []  # how the next calls are answered
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), self._door())
-        self._server.daemon_threads = True
-        threading.Thread(target=self._server.serve_forever, args=(0.02,), daemon=True).start()
-        self._agent = self._start()
-
-    def _start(self) -> "subprocess.Popen[bytes]":
-        options = {
-            "--url": f"http://127.0.0.1:{self._server.server_address[1]}",
-            "--name": "h1",
-            "--state": str(self.folder / "state"),
-            "--storage": str(self.storage),
-            "--join-token-file": str(self.folder / "join"),
-            "--engine": "none",
-            "--simulate": "P40:8",
-        }
-        if os.geteuid() == 0:
-            options["--task-user"] = "root"
-        given = [part for option in options.items() for part in option]
-        return subprocess.Popen(
-            [sys.executable, "-m", "cluster.agent", "run", *given], cwd=ROOT, stderr=subprocess.DEVNULL
-        )
-
-    def step(self) -> None:
-        """Answer what the agent asked."""
-        with self._news:
-            self._news.wait_for(lambda: self._asked, 0.05)
-            asked, self._asked = self._asked, []
-        for call in asked:
-            status = self._fails.pop(0) if self._fails else 200
-            if status in {0, 429, 500}:
-                call.answer = (status, b"{}")
-                call.done.set()
-                continue
-            # Nobody may wait in the test's own thread.
-            body = call.body.replace(b'"wait_s": 20', b'"wait_s": 0').replace(b'"wait_s":20', b'"wait_s":0')
-            answer = Client().generic(
-                call.method,
-                call.path,
-                body,
-                "application/json",
-                headers={"authorization": call.authorization},
-            )
-            call.answer = (0, b"") if status < 0 else (answer.status_code, answer.content)
-            call.done.set()
-
-    def restart(self) -> None:
-        """Kill the agent and start another."""
-        self._agent.kill()
-        self._agent.wait()
-        with self._news:
-            for call in self._asked:
-                call.done.set()
-            self._asked = []
-        self._agent = self._start()
-
-    def fail(self, status: int, times: int) -> None:
-        """Have the platform answer so."""
-        self._fails = [status] * times
-
-    def close(self) -> None:
-        """End the agent; what it keeps must have ended before."""
-        self._agent.kill()
-        self._agent.wait()
-        self._server.shutdown()
-        self._server.server_close()
-
-    def _door(self) -> type[BaseHTTPRequestHandler]:
-        site = self
-
-        class Calls(BaseHTTPRequestHandler):
-            def _answer(self) -> None:
-                length = int(self.headers.get("Content-Length") or 0)
-                call = _Call(
-                    self.command, self.path, self.headers.get("Authorization", ""), self.rfile.read(length)
-                )
-                with site._news:
-                    site._asked.append(call)
-                    site._news.notify_all()
-                call.done.wait(60)
-                status, body = call.answer
-                if status == 0:
-                    self.close_connection = True
-                    return
-                self.send_response(status)
-                self.send_header("Content-Length", str(len(body)))
-                self.end_headers()
-                self.wfile.write(body)
-
-            do_GET = do_POST = do_PUT = _answer
-
-            def log_message(self, *_args: object) -> None:
-                return
-
-        return Calls
-
-
-class _Call:
-    def __init__(self, method: str, path: str, authorization: str, body: bytes) -> None:
-        self.method, self.path, self.authorization, self.body = method, path, authorization, body
-        self.answer = (503, b"{}")
-        self.done = threading.Event()

@@ -24,8 +24,6 @@ from tests.kubernetes.conftest import Kube, node
 from tests.kubernetes.floor import Floor
 from tests.world import World
 
-pytestmark = pytest.mark.kubernetes
-
 
 class Door:
     """The platform's door for code, over HTTP; what is asked of it is answered by the test's thread."""

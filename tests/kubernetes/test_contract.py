@@ -2,7 +2,7 @@
 
 import time
 import uuid
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -13,15 +13,23 @@ from cluster import logs
 from cluster.executors import agents
 from cluster.executors.base import NewInstance, Observed
 from cluster.models import Card, CardLease, Host, Instance
-from tests.kubernetes.sites import AgentSite, ClusterSite, Site, host, until
+from tests.kubernetes.agent_site import AgentSite
+from tests.kubernetes.sites import CUT, TWICE, UNHEARD, ClusterSite, Site, host, until
+from tests.patience import WITHIN_S
 
 ONE = "echo one >>$TAIJI_STORAGE/starts"
+UNTIL_TOLD = "until [ -e $TAIJI_STORAGE/told ]; do sleep 0.02; done"
 
 
-@pytest.fixture(params=["agent", "kubernetes"])
-def site(request: pytest.FixtureRequest, db: None, tmp_path: Path) -> Iterator[Site]:
-    of_agent = request.param == "agent"
-    made: Site = AgentSite(tmp_path / "host") if of_agent else ClusterSite(request.getfixturevalue("kube"))
+@pytest.fixture(params=["agent", pytest.param("kubernetes", marks=pytest.mark.kubernetes)])
+def site(
+    request: pytest.FixtureRequest, db: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[Site]:
+    made: Site
+    if request.param == "agent":
+        made = AgentSite(tmp_path / "host")
+    else:
+        made = ClusterSite(request.getfixturevalue("kube"), monkeypatch)
     yield made
     agents.stop(range(1, 20))
     until(made, lambda: not Instance.objects.exclude(phase="gone").exists())
@@ -71,6 +79,11 @@ def starts(site: Site) -> int:
     """Return how many commands were started."""
     file = site.storage / "ads" / "starts"
     return len(file.read_text().split()) if file.exists() else 0
+
+
+def tell(site: Site) -> None:
+    """Let go what runs until it is told to."""
+    (site.storage / "ads" / "told").touch()
 
 
 def log_of(site: Site, pk: uuid.UUID, text: bytes) -> bytes:
@@ -124,7 +137,7 @@ def test_what_is_stopped_before_it_came_to_the_host_never_runs(site: Site) -> No
 
 
 def test_cards_stay_with_a_process_until_it_is_gone(site: Site) -> None:
-    launch(host(site), "trap '' TERM; sleep 60 & wait; sleep 60", cards=8)
+    launch(host(site), "trap '' TERM; sleep 60 & wait; sleep 60", cards=8, grace_s=1.0)
     phase(site, "running")
     agents.stop([1])
     phase(site, "ending")
@@ -149,19 +162,116 @@ def test_secrets_reach_the_process_and_nothing_that_is_kept(site: Site) -> None:
     assert log_of(site, pk, b"HUNTER TWO\n")
 
 
-@pytest.mark.parametrize("status", [429, 500, 0, -1])
+@pytest.mark.parametrize(
+    "status",
+    [
+        pytest.param(401, id="not known"),
+        pytest.param(429, id="throttled"),
+        pytest.param(500, id="not well"),
+        pytest.param(CUT, id="line cut"),
+        pytest.param(UNHEARD, id="done and not heard"),
+        pytest.param(TWICE, id="done twice and 409"),
+    ],
+)
 def test_calls_that_fail_for_a_while_lose_nothing_and_double_nothing(site: Site, status: int) -> None:
-    """0: the line is cut; -1: what was asked is done, but nobody hears so."""
     on = host(site)
-    site.fail(status, 3)
+    site.fail(status, 2)
     pk = launch(on, f"{ONE}; echo hello; sleep 60")
     phase(site, "running")
-    site.fail(status, 3)
+    before = site.failed()
+    assert before > 0
+    site.fail(status, 2)
     agents.stop([1])
     [gone] = phase(site, "gone")
+    assert site.failed() > before
     assert gone.by_itself is False
     assert log_of(site, pk, b"hello") == b"hello\n"
     assert (starts(site), agents.release([1])) == (1, 1)
+
+
+def test_news_whose_line_is_cut_again_and_again_are_neither_missed_nor_doubled(site: Site) -> None:
+    on = host(site)
+    site.cut()
+    launch(on, f"{ONE}; {UNTIL_TOLD}; exit 4")
+    launch(on, f"{ONE}; sleep 60", gang=2)
+    phase(site, "running")
+    phase(site, "running", gang=2)
+    site.cut()
+    tell(site)
+    agents.stop([2])
+    site.step()
+    site.cut()
+    [ended], [stopped] = phase(site, "gone"), phase(site, "gone", gang=2)
+    assert (ended.exit_code, ended.by_itself, stopped.by_itself) == (4, True, False)
+    assert (starts(site), agents.release([1, 2])) == (2, 2)
+
+
+def test_where_the_place_in_the_news_is_lost_all_is_told_anew_and_nothing_done_anew(site: Site) -> None:
+    """On a cluster that is 410; what stands in its place for an agent is said in its `forget_place`."""
+    on = host(site)
+    launch(on, f"{ONE}; {UNTIL_TOLD}; exit 4")
+    launch(on, f"{ONE}; sleep 60", gang=2)
+    phase(site, "running")
+    phase(site, "running", gang=2)
+    before = site.places_lost()
+    site.forget_place()
+    tell(site)
+    agents.stop([2])
+    launch(on, f"{ONE}; exit 5", gang=3)
+    [ended], [stopped], [new] = (phase(site, "gone", gang) for gang in (1, 2, 3))
+    assert (ended.exit_code, stopped.by_itself, new.exit_code) == (4, False, 5)
+    assert site.places_lost() > before
+    assert (starts(site), agents.release([1, 2, 3])) == (3, 3)
+
+
+def test_what_is_refused_for_good_is_gone_with_the_reason_and_disturbs_nothing_else(site: Site) -> None:
+    """On a cluster that is 422; what stands in its place for an agent is said in its `refuse`."""
+    on = host(site)
+    launch(on, f"{ONE}; sleep 60")
+    phase(site, "running")
+    more = site.refuse()
+    launch(on, ONE, gang=2, cards=7, **more)
+    [refused] = phase(site, "gone", gang=2)
+    assert refused.detail in {
+        "The cluster does not take the pod: injected by the test",
+        "The environment has a name that no variable can have: 'A=B'.",
+    }
+    assert (refused.exit_code, refused.running_at, refused.by_itself) == (None, None, True)
+    assert agents.release([2]) == 7
+    launch(on, f"{ONE}; exit 5", gang=3, cards=7)
+    [after] = phase(site, "gone", gang=3)
+    assert (after.exit_code, seen()[0].phase, starts(site)) == (5, "running", 2)
+
+
+def test_who_is_killed_between_a_start_and_telling_of_it_is_followed_by_one_who_knows_it(site: Site) -> None:
+    on = host(site)
+    site.unheard(lambda: launch(on, f"{ONE}; {UNTIL_TOLD}; exit 4"))
+    unstepped(lambda: starts(site))
+    assert seen()[0].phase == "pending"
+    site.restart()
+    phase(site, "running")
+    tell(site)
+    [gone] = phase(site, "gone")
+    assert (gone.exit_code, gone.by_itself, starts(site), agents.release([1])) == (4, True, 1, 1)
+
+
+def test_who_is_killed_between_an_end_and_telling_of_it_is_followed_by_one_who_knows_it(site: Site) -> None:
+    launch(host(site), f"{ONE}; trap 'echo >$TAIJI_STORAGE/ended; exit 6' TERM; sleep 60 & wait")
+    phase(site, "running")
+    site.unheard(lambda: agents.stop([1]))
+    unstepped((site.storage / "ads" / "ended").exists)
+    assert (seen()[0].phase, agents.release([1])) == ("running", 0)
+    site.restart()
+    [gone] = phase(site, "gone")
+    assert (gone.exit_code, gone.by_itself, starts(site), agents.release([1])) == (6, False, 1, 1)
+
+
+def unstepped(met: Callable[[], object]) -> None:
+    """Wait until `met` is true while nobody speaks with the platform."""
+    deadline = time.monotonic() + WITHIN_S
+    while not met():
+        assert time.monotonic() < deadline, "not within its time"
+        time.sleep(0.02)
 
 
 @pytest.mark.parametrize("when", ["before", "at the start", "while it runs", "at the end"])
@@ -216,7 +326,7 @@ def elsewhere() -> Host:
 
 def test_what_runs_and_is_nobodys_any_more_is_ended_before_anything_starts(site: Site) -> None:
     on = host(site)
-    lost = launch(on, f"{ONE}; trap '' TERM; sleep 60 & wait; sleep 60", cards=8)
+    lost = launch(on, f"{ONE}; trap '' TERM; sleep 60 & wait; sleep 60", cards=8, grace_s=1.0)
     phase(site, "running")
     CardLease.objects.all().delete()
     Instance.objects.filter(pk=lost).delete()
@@ -224,6 +334,14 @@ def test_what_runs_and_is_nobodys_any_more_is_ended_before_anything_starts(site:
     [gone] = phase(site, "gone", gang=2)
     assert gone.exit_code == 0
     assert gone.running_at is not None
+
+
+def test_what_is_nobodys_is_ended_though_nothing_else_is_to_start(site: Site) -> None:
+    lost = launch(host(site), "trap 'echo >$TAIJI_STORAGE/ended; exit' TERM; sleep 60 & wait")
+    phase(site, "running")
+    CardLease.objects.all().delete()
+    Instance.objects.filter(pk=lost).delete()
+    until(site, (site.storage / "ads" / "ended").exists)
 
 
 def test_a_host_that_is_given_up_has_no_instance_and_ends_what_it_still_runs(site: Site) -> None:

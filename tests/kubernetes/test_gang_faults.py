@@ -11,8 +11,6 @@ from tests.kubernetes.floor import Floor, gang, phases, rest
 from tests.kubernetes.test_trouble import silence
 from tests.world import World
 
-pytestmark = pytest.mark.kubernetes
-
 
 @pytest.fixture
 def floor(world: World, kube: Kube) -> Floor:

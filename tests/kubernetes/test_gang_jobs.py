@@ -12,8 +12,6 @@ from tests.kubernetes.floor import Floor, gang, phases, rest
 from tests.kubernetes.mpi_operator import KIND
 from tests.world import World
 
-pytestmark = pytest.mark.kubernetes
-
 
 @pytest.fixture
 def floor(world: World, kube: Kube) -> Floor:

@@ -13,7 +13,6 @@ from tests.kubernetes.conftest import Kube
 from tests.kubernetes.floor import Floor
 from tests.world import World
 
-pytestmark = pytest.mark.kubernetes
 IMAGE = "registry.test/train:7"
 WAITS_S = 1.0  # so long an image is waited for here
 KINDS = {"alone": 1, "pods": 3, "mpijob": 3}

@@ -13,6 +13,7 @@ from django.core.management import CommandError, call_command
 from cluster.kubernetes.loop import Loop
 from cluster.management.commands import kubernetes
 from tests.kubernetes.server import Server
+from tests.kubernetes.standin import kubeconfig
 from tests.patience import WITHIN_S
 
 WHAT = ["--region", "SZ", "--storage-claim", "storage"]
@@ -125,18 +126,6 @@ def test_a_client_that_is_not_installed_is_told_with_how_to_install_it(
     monkeypatch.setattr(kubernetes, "find_spec", lambda _name: None)
     with pytest.raises(CommandError, match=r"pip install -r requirements-kubernetes\.txt"):
         call_command("kubernetes", *WHAT)
-
-
-def kubeconfig(url: str) -> str:
-    """Return a file that names the cluster at `url`."""
-    return f"""\
-apiVersion: v1
-kind: Config
-clusters: [{{name: c, cluster: {{server: "{url}"}}}}]
-users: [{{name: u, user: {{token: t}}}}]
-contexts: [{{name: x, context: {{cluster: c, user: u}}}}]
-current-context: x
-"""
 
 
 def test_the_command_speaks_for_a_cluster_until_it_is_told_to_end(

@@ -2,14 +2,10 @@
 
 from dataclasses import replace
 
-import pytest
-
 from cluster.models import Card, Host
 from jobs import services
 from tests.kubernetes.conftest import MARK, Kube, node
 from tests.world import World
-
-pytestmark = pytest.mark.kubernetes
 
 
 def test_a_task_runs_in_the_region_that_it_names_whatever_the_controller_of_another_does(

@@ -8,8 +8,6 @@ from cluster.models import Card, Instance
 from tests.kubernetes.conftest import Kube, node
 from tests.world import World
 
-pytestmark = pytest.mark.kubernetes
-
 
 @pytest.fixture
 def four(world: World, kube: Kube) -> Kube:

@@ -3,8 +3,6 @@
 from dataclasses import replace
 from typing import Any
 
-import pytest
-
 from cluster.models import Card, GpuType
 from jobs import services
 from tests.kubernetes.conftest import Kube, node
@@ -37,7 +35,6 @@ def count() -> dict[str, int]:
     return found
 
 
-@pytest.mark.kubernetes
 def test_a_node_whose_cards_are_divided_offers_each_kind_and_a_task_gets_what_it_asked_for(
     world: World, kube: Kube
 ) -> None:

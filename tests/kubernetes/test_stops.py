@@ -18,10 +18,7 @@ from tests.kubernetes.floor import Floor
 from tests.life.test_stops import double_click
 from tests.world import World
 
-pytestmark = [
-    pytest.mark.kubernetes,
-    pytest.mark.django_db(transaction=True),
-]  # two click at once, in threads
+pytestmark = pytest.mark.django_db(transaction=True)  # two click at once, in threads
 RUN = "echo one >>$TAIJI_STORAGE/starts; trap 'exit 0' TERM; while :; do sleep 0.1; done"
 STEPS, STEP_S = 8, 0.06  # further moments, at even distances over a start
 # How each kind of task is made in the cluster. "brought": by its owner, and only run by us.

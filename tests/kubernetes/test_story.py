@@ -2,14 +2,10 @@
 
 from pathlib import Path
 
-import pytest
-
 from cluster.models import Card, Host, Instance
 from jobs import services
 from tests.kubernetes.conftest import Kube, node
 from tests.world import World
-
-pytestmark = pytest.mark.kubernetes
 
 
 def test_a_node_with_cards_becomes_a_host_of_the_region(world: World, kube: Kube) -> None:

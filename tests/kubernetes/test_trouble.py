@@ -15,7 +15,6 @@ from jobs.models import Task
 from tests.kubernetes.conftest import JSON, Kube, node
 from tests.world import World
 
-pytestmark = pytest.mark.kubernetes
 SLEEP = {"start_cmd": "sleep 60"}
 
 

@@ -21,7 +21,7 @@ from jobs.engine import passes
 from jobs.models import Task
 from tests.kubernetes.conftest import MARK, Kube, node
 from tests.kubernetes.mpi_operator import Operator
-from tests.kubernetes.test_loop import kubeconfig
+from tests.kubernetes.standin import kubeconfig
 from tests.kubernetes.test_platform import pods
 from tests.patience import WITHIN_S
 from tests.world import World
