@@ -1,7 +1,7 @@
 """The story of the product, with real processes: a task runs, is evicted, and comes back."""
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -14,11 +14,12 @@ from tests.system.product import Product, document
 
 pytestmark = pytest.mark.system
 
-# Counts in its own folder, goes on from there, and says what it does.
+# Counts in its own folder, goes on from there, and says what it does; its checkpoint is whole whenever it is killed.
 COUNTING = """
-n=$(cat "$TAIJI_TASK_DIR/checkpoint" 2>/dev/null || echo 0)
+cd "$TAIJI_TASK_DIR"
+n=$(cat checkpoint 2>/dev/null || echo 0)
 echo "$$ from $n on $CUDA_VISIBLE_DEVICES"
-while :; do n=$((n + 1)); echo $n > "$TAIJI_TASK_DIR/checkpoint"; sleep 0.1; done
+while :; do n=$((n + 1)); echo $n > checkpoint.new; mv checkpoint.new checkpoint; sleep 0.1; done
 """
 LEAVING = 'echo "leaving at $(cat "$TAIJI_TASK_DIR/checkpoint")"'
 
@@ -36,6 +37,16 @@ class Story:
         answer = self.api.post("tasks/", json=document(command, **more))
         assert answer.status_code == 201, answer.text
         return int(answer.json()["id"])
+
+    def stop_all(self) -> None:
+        """Stop what has not ended, and wait until it has."""
+        for task in self.open():
+            self.api.post(f"tasks/{task}/stop/")
+        self.wait(lambda: not self.open())
+
+    def open(self) -> list[int]:
+        """Return the tasks that have not ended."""
+        return [task["id"] for task in self.api.get("tasks/", params={"state": "open"}).json()["results"]]
 
     def task(self, task: int) -> dict[str, Any]:
         """Return what the API says of a task."""
@@ -90,9 +101,11 @@ class Story:
 
 
 @pytest.fixture
-def story(running: Product) -> Story:
-    """Return the story of a product that the tests of this module share."""
-    return Story(running)
+def story(running: Product) -> Iterator[Story]:
+    """Return the story of a product that the tests of this module share; each leaves it empty."""
+    story = Story(running)
+    yield story
+    story.stop_all()
 
 
 def test_elastic_tasks_make_room_for_a_high_one_and_come_back_from_their_checkpoints(story: Story) -> None:
