@@ -61,6 +61,10 @@ class RegionAdmin(RefusesInUse):
         return int(region.number)
 
 
+def _bad_alias(gpu_type: GpuType, alias: str) -> str:
+    return "" if alias in gpu_type.aliases else bad_character(alias, lines=False)
+
+
 class GpuTypeForm(forms.ModelForm):
     """A type's name must not mean another type."""
 
@@ -76,7 +80,7 @@ class GpuTypeForm(forms.ModelForm):
         for field, name in [("name", cleaned.get("name", "")), *(("aliases", alias) for alias in aliases)]:
             if "," in name or "，" in name:
                 self.add_error(field, gettext("A name has no comma: commas stand between names."))
-            if field == "aliases" and (bad := bad_character(name, lines=False)):
+            if field == "aliases" and (bad := _bad_alias(self.instance, name)):
                 self.add_error(field, gettext("The character %s is not allowed here; remove it.") % bad)
             if other := taken.get(name.casefold()):
                 words = {"name": name, "other": other.name}

@@ -6,7 +6,7 @@ from typing import Any
 from django.db import transaction
 from django.utils.translation import gettext as _
 
-from cluster import clock, hints, host_events, host_mails
+from cluster import characters, clock, hints, host_events, host_mails
 from cluster.host_states import NEED_REASON, QUARANTINE, VERBS, State, may_move, target, verbs
 from cluster.models import Host
 
@@ -88,6 +88,6 @@ def fault_of(verb: str, reason: str) -> str:
     """Return what is wrong with the reason given for a verb, in a sentence; "" where nothing is."""
     if verb in NEED_REASON and not reason:
         return _("Say why, for those who wait for this host.")
-    if len(reason) > REASON_AT_MOST or not reason.isprintable():
+    if len(reason) > REASON_AT_MOST or characters.bad_character(reason, lines=False):
         return _("Write at most %d printable characters.") % REASON_AT_MOST
     return ""

@@ -14,7 +14,7 @@ from django.utils.translation import gettext_lazy as _
 from simple_history.admin import SimpleHistoryAdmin
 
 from cluster import in_use
-from cluster.characters import one_line
+from cluster.characters import bad_character, one_line
 
 REASON_AT_MOST = 255
 ASKED = frozenset({"reason", "seen"})  # fields of a form that are none of its row
@@ -120,7 +120,7 @@ class AsksWhyDeleted(KeepsHistory):
         """Ask again where no reason was given, or one that is no sentence."""
         reason = request.POST.get("reason", "").strip()
         fault = gettext("Say why: it is kept in the history.") if not reason else ""
-        if len(reason) > REASON_AT_MOST or not reason.isprintable():
+        if len(reason) > REASON_AT_MOST or bad_character(reason, lines=False):
             fault = gettext("Write at most %d printable characters.") % REASON_AT_MOST
         if request.method == "POST" and fault:
             self.message_user(request, fault, messages.ERROR)

@@ -12,9 +12,10 @@ from simple_history.models import HistoricalRecords
 from cluster import characters, clock, host_states
 from cluster.brought_jobs import BroughtJob as BroughtJob
 from cluster.brought_jobs import BroughtNews as BroughtNews
+from cluster.kept_names import KeepsNames
 
 
-class Region(models.Model):
+class Region(KeepsNames):
     """A place where hosts stand."""
 
     name = models.CharField(_("name"), max_length=64, unique=True, validators=[characters.one_line])
@@ -38,7 +39,7 @@ class GpuTypeQuerySet(models.QuerySet["GpuType"]):
         return found | {gpu_type.name.casefold(): gpu_type for gpu_type in types}
 
 
-class GpuType(models.Model):
+class GpuType(KeepsNames):
     """A kind of card; renamed types keep answering to their earlier names."""
 
     name = models.CharField(_("name"), max_length=64, unique=True, validators=[characters.one_line])
@@ -58,7 +59,7 @@ class GpuType(models.Model):
         return self.name
 
 
-class Host(models.Model):
+class Host(KeepsNames):
     """A machine with cards, and what operators and its agent last said of it."""
 
     class State(models.TextChoices):

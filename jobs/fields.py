@@ -22,6 +22,7 @@ from jobs.values import (
     elasticity,
     flag,
     image,
+    known,
     listed,
     moment,
     names,
@@ -105,6 +106,10 @@ def _texts(longest: int, says: str | Promise, *, lines: bool = False, refused: s
     return Field(check=text(longest, lines=lines), says=says, json={"type": "string"}, refused=refused)
 
 
+def _names(longest: int, says: str | Promise) -> Field:
+    return Field(check=known(longest), says=says, json={"type": "string"})
+
+
 def _flags(says: str | Promise) -> Field:
     return Field(check=flag, says=says, json={"type": "boolean"}, default=False)
 
@@ -121,7 +126,7 @@ def _spans(says: str | Promise) -> Field:
 _t = gettext_lazy
 FIELDS: dict[str, Field] = {
     "Token": _texts(512, _t("Your API token; the header Authorization: Token … does the same.")),
-    "business_flag": _texts(64, _t("The business that the task belongs to.")),
+    "business_flag": _names(64, _t("The business that the task belongs to.")),
     "host_num": _numbers(1, 10_000, 1, _t("How many hosts.")),
     "host_gpu_num": _numbers(1, 1024, 1, _t("How many cards on each host.")),
     "image_full_name": Field(
@@ -217,7 +222,7 @@ FIELDS: dict[str, Field] = {
             },
         },
     ),
-    "region": _texts(64, _t("The region to stay in.")),
+    "region": _names(64, _t("The region to stay in.")),
     "tags": Field(
         check=listed(32, text(64)),
         says=_t("Words to find the task by."),

@@ -18,7 +18,7 @@ from jobs.filters import GROUPS, LISTED, NEWEST, OPEN, ORDERS, OVER, QUEUE, Filt
 from jobs.models import TaskClass
 from jobs.scheduling.reasons import SENTENCES
 from jobs.states import State
-from jobs.values import Fault, bad_character
+from jobs.values import Fault, not_kept
 from quotas import access
 
 NAMES = (
@@ -101,7 +101,7 @@ class _Reader:
 
     def _text(self, name: str) -> str:
         given = self._single(name)
-        if len(given) > LONGEST or bad_character(given, lines=False):
+        if len(given) > LONGEST or not_kept(given):
             self._refuse(name, "text", _("Write at most %d printable characters.") % LONGEST)
             return ""
         return given
@@ -133,7 +133,7 @@ class _Reader:
             return seen if seen is None else seen or (NOBODY,)
         # Flags may hold commas: each text is a flag, or several.
         parts = {part.strip() for text in named for part in (text, *text.split(","))}
-        flags = [part for part in parts if not bad_character(part, lines=False)]
+        flags = [part for part in parts if not not_kept(part)]
         found = access.businesses_seen_by(self._user).filter(flag__in=flags)
         return tuple(found.order_by("pk").values_list("pk", flat=True)) or (NOBODY,)
 
@@ -141,7 +141,7 @@ class _Reader:
         name = self._single("user")
         if name in {"", ME}:
             return self._user.pk if name else None
-        if bad_character(name, lines=False):
+        if not_kept(name):
             return NOBODY
         return User.objects.filter(username=name).values_list("pk", flat=True).first() or NOBODY
 

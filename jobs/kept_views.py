@@ -10,7 +10,7 @@ from django.utils.translation import gettext as _
 from jobs import filter_words
 from jobs.filters import NEWEST
 from jobs.models import SavedView
-from jobs.values import Fault, bad_character
+from jobs.values import Fault, bad_character, not_kept
 from quotas import audit
 
 MOST = 20  # views of one user
@@ -31,9 +31,10 @@ def plain(query: QueryDict) -> str:
 
 def fault(user: User, name: str, query: str) -> Fault | None:
     """Return why `user` cannot keep these filters under this name."""
-    if not 0 < len(name) <= LONGEST_NAME or bad_character(name, lines=False):
+    bad = bad_character(name, lines=False)
+    if not 0 < len(name) <= LONGEST_NAME or (bad and not _is_there(user, name)):
         message = _("Name: write 1 to %(most)d printable characters.") % {"most": LONGEST_NAME}
-        return Fault("name", "length", message)
+        return Fault("name", "character" if bad else "length", message)
     if not query or len(query) > LONGEST_QUERY:
         message = _("Filters: set at least one, and fewer words than these; then save the view.")
         return Fault("query", "length", message)
@@ -43,6 +44,10 @@ def fault(user: User, name: str, query: str) -> Fault | None:
             "name", "too_many", _("Name: you have %(most)d views; remove one first.") % {"most": MOST}
         )
     return None
+
+
+def _is_there(user: User, name: str) -> bool:
+    return not not_kept(name) and SavedView.objects.filter(user=user, name=name).exists()
 
 
 def keep(user: User, name: str, query: str) -> SavedView:

@@ -11,7 +11,7 @@ from cluster import rows
 from cluster.fresh import Fresh
 from cluster.models import GpuType, Region
 from jobs.capacity import Fleet, Quotas
-from jobs.values import bad_character
+from jobs.values import not_kept
 from quotas import access
 from quotas.models import Business, DefaultGpuType
 
@@ -100,4 +100,4 @@ def flags_of(documents: Collection[object]) -> set[str]:
     """Return the names of businesses in documents that may be anything."""
     given = [one.get("business_flag") for one in documents if isinstance(one, dict)]
     flags = {flag.strip() for flag in given if isinstance(flag, str)}
-    return {flag for flag in flags if len(flag) <= LONGEST_FLAG and not bad_character(flag, lines=False)}
+    return {flag for flag in flags if len(flag) <= LONGEST_FLAG and not not_kept(flag)}

@@ -11,6 +11,7 @@ from django.utils.translation import pgettext_lazy
 from simple_history.models import HistoricalRecords
 
 from cluster import characters, clock
+from cluster.kept_names import KeepsNames
 from cluster.models import GpuType, Host, Region
 from jobs.kept_answers import KeptAnswer as KeptAnswer
 from jobs.materials import Code, Dataset
@@ -311,7 +312,7 @@ def leave_with_maker(collector: Any, field: Any, templates: TemplateQuerySet, us
     models.SET_NULL(collector, field, templates.filter(business__isnull=False), using)
 
 
-class Template(models.Model):
+class Template(KeepsNames):
     """A config document offered to start from."""
 
     name = models.CharField(_("name"), max_length=128, validators=[characters.one_line])

@@ -5,9 +5,10 @@ from django.db import models
 from django.utils.translation import gettext_lazy as _
 
 from cluster import characters
+from cluster.kept_names import KeepsNames
 
 
-class SavedView(models.Model):
+class SavedView(KeepsNames):
     """A name for what stands behind the question mark of the list's address."""
 
     user = models.ForeignKey(

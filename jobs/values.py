@@ -11,6 +11,7 @@ from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
 from cluster.characters import bad_character as bad_character
+from cluster.characters import not_kept as not_kept
 from cluster.fields import Fault as Fault  # for all who check documents
 
 LONGEST_SCRIPT = 32_768  # characters; the kernel takes 131,072 bytes as one argument
@@ -145,16 +146,39 @@ def text(longest: int, *, lines: bool = False) -> Check:
     def check(value: object) -> str:
         if not isinstance(value, str):
             wrong_type(value, _('a text in quotes, such as "demo"'))
-        bad = bad_character(value, lines=lines)
-        if bad:
-            refuse("character", _("The character %s is not allowed here; remove it.") % bad)
-        value = value.replace("\r\n", "\n") if lines else value.strip()
-        if len(value) > longest:
-            message = ngettext("At most %d character is taken.", "At most %d characters are taken.", longest)
-            refuse("length", message % longest)
-        return value
+        _without(bad_character(value, lines=lines))
+        return _short(value.replace("\r\n", "\n") if lines else value.strip(), longest)
 
     return check
+
+
+def known(longest: int) -> Check:
+    """Return the check of a text that names what is there: under any name that it was ever given."""
+
+    def check(value: object) -> str:
+        if not isinstance(value, str):
+            wrong_type(value, _('a text in quotes, such as "demo"'))
+        _without(not_kept(value))
+        return _short(value.strip(), longest)
+
+    return check
+
+
+def unless_kept(held: str, check: Check) -> Check:
+    """Return the check of a text of a row that is changed: what the row holds already may stay."""
+    return lambda value: held if value == held else check(value)
+
+
+def _without(bad: str) -> None:
+    if bad:
+        refuse("character", _("The character %s is not allowed here; remove it.") % bad)
+
+
+def _short(value: str, longest: int) -> str:
+    if len(value) > longest:
+        message = ngettext("At most %d character is taken.", "At most %d characters are taken.", longest)
+        refuse("length", message % longest)
+    return value
 
 
 _PART = "[a-z0-9]+(?:(?:[._]|__|-+)[a-z0-9]+)*"
@@ -253,7 +277,7 @@ def listed(most: int, each: Check) -> Check:
 
 def names(value: object) -> str:
     """Take names behind commas; spaces, full-width commas, empty places and repetitions are forgiven."""
-    plain: str = text(512)(value)
+    plain: str = known(512)(value)
     found: dict[str, str] = {}
     for part in re.split("[,，、]", plain):
         if part.strip():

@@ -6,6 +6,7 @@ from django.db.models import Q
 from django.utils.translation import gettext_lazy as _
 
 from cluster import characters
+from cluster.kept_names import KeepsNames
 
 
 class ProviderIdentity(models.Model):
@@ -24,7 +25,7 @@ class ProviderIdentity(models.Model):
         return self.subject
 
 
-class GroupRule(models.Model):
+class GroupRule(KeepsNames):
     """What being in a group of the provider makes of somebody here."""
 
     class Gives(models.TextChoices):

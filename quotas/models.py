@@ -17,6 +17,7 @@ from django.utils.translation import gettext_lazy as _
 from simple_history.models import HistoricalRecords
 
 from cluster import characters, clock, hints
+from cluster.kept_names import KeepsNames
 from cluster.models import GpuType, Region
 from quotas import presence, reservation_words, windows
 from quotas.audit import AuditEntry as AuditEntry
@@ -31,7 +32,7 @@ from quotas.tokens import ApiToken as ApiToken
 OVERLAPS_LOOKED_FOR = timedelta(days=400)  # a year of weekly windows, with both changes of clocks
 
 
-class Business(models.Model):
+class Business(KeepsNames):
     """A team with a budget of cards."""
 
     flag = models.CharField(
@@ -193,7 +194,7 @@ class Quota(models.Model):
             return super().delete(*args, **kwargs)
 
 
-class Reservation(models.Model):
+class Reservation(KeepsNames):
     """Cards of a type kept for a business: always, from–to, or in a window of each week."""
 
     class Kind(models.TextChoices):

@@ -12,7 +12,7 @@ from django.db import transaction
 from mozilla_django_oidc.auth import OIDCAuthenticationBackend
 from mozilla_django_oidc.utils import import_from_settings
 
-from cluster.characters import bad_character
+from cluster.characters import bad_character, not_kept
 from quotas import provider
 from quotas.backend import RoleBackend
 from quotas.models import ProviderIdentity
@@ -145,7 +145,7 @@ class ProviderBackend(OIDCAuthenticationBackend):  # type: ignore[misc]  # untyp
     def verify_claims(self, claims: dict[str, Any]) -> bool:
         """Let in whoever the provider knows: what he sees his groups decide."""
         subject = claims.get("sub")
-        return bool(subject) and not bad_character(str(subject), lines=False)
+        return bool(subject) and not not_kept(str(subject))
 
     def filter_users_by_claims(self, claims: dict[str, Any]) -> Any:
         """Find a user by his subject, never by a name or an address that somebody else may have had."""

@@ -13,7 +13,7 @@ from import_export.results import Error, RowResult
 from import_export.widgets import CharWidget, IntegerWidget
 
 from cluster import hints
-from cluster.characters import bad_character
+from cluster.characters import not_kept
 from quotas import many_rows
 from quotas.named import NAMES, Named, batches, text
 
@@ -34,12 +34,12 @@ class Whole(IntegerWidget):
 
 
 class Words(CharWidget):
-    """A text as a form takes it: without blanks around it, and without what is not seen."""
+    """A text as a form takes it, without blanks around it; what a name may hold the row says that gets it."""
 
     def clean(self, value: Any, row: Mapping[str, Any] | None = None, **kwargs: Any) -> Any:
         """Return the text. Raises ValueError."""
         cell = text(value)
-        if bad := bad_character(cell, lines=False):
+        if bad := not_kept(cell):
             raise ValueError(_("The character %s is not allowed here; remove it.") % bad)
         return super().clean(cell, row, **kwargs)
 
@@ -82,7 +82,7 @@ class Table(ModelResource):
         """Return the rows that the table may be about, by what rows are found by."""
         names = self.get_import_id_fields()
         first = self.fields[names[0]]
-        cells = {text(cell) for cell in dataset[first.column_name]}
+        cells = {cell for each in dataset[first.column_name] if not not_kept(cell := text(each))}
         if isinstance(first.widget, Named):
             cells = {row.pk for cell in cells if (row := first.widget.named(cell))}
         rows = self.get_queryset().select_for_update(of=("self",)) if to_write else self.get_queryset()

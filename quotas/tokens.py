@@ -11,6 +11,7 @@ from django.db import connection, models
 from django.utils.translation import gettext_lazy as _
 
 from cluster import characters, clock
+from cluster.kept_names import KeepsNames
 from cluster.prepared import Prepared
 
 NOTED_EVERY = timedelta(minutes=1)  # a use that follows an earlier one sooner is not written
@@ -67,7 +68,7 @@ class ApiTokenQuerySet(models.QuerySet["ApiToken"]):
 HINT = 4  # first letters of a token, by which people tell theirs apart; 40 remain
 
 
-class ApiToken(models.Model):
+class ApiToken(KeepsNames):
     """A user's key to the API."""
 
     user = models.ForeignKey(

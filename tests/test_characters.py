@@ -24,6 +24,9 @@ UNSEEN = [
     *("\u00ad", "\u061c", "\u180e", "\u200b", "\u200e", "\u2060", "\ufeff", "\U000e0041"),  # of no width
     *("\u202a", "\u202e", "\u2066", "\u2069"),  # they turn what follows
     *("\u2028", "\u2029", "\ud800"),
+    *("\u034f", "\u115f", "\u1160", "\u3164", "\uffa0", "\u2800", "\ufe00", "\ufe0f", "\U000e0100"),
+    *("\u00a0", "\u2003", "\u202f", "\u205f"),  # spaces that look like another
+    *("\ue000", "\ufdd0", "\uffff", "\U0010ffff"),  # nobody's, or never to be any
 ]
 SEEN = [
     "训练 bert",
@@ -36,6 +39,19 @@ SEEN = [
     "a/b\\c",
     "全角\u3000空格",
     "ＧＰＵ",
+    "👨‍👩‍👧‍👦",
+    "❤️‍🔥 ☎︎ 1️⃣ #️⃣ ‼️ ℹ️",
+    "🏴‍☠️",
+    "\U0001f3f4\U000e0067\U000e0062\U000e0073\U000e0063\U000e0074\U000e007f",  # Scotland's flag
+    "র‍্যাব",  # Bengali
+    "ತರ‍್ಕ",  # Kannada
+    "ශ්‍රී",  # Sinhala
+    "ᠬᠠᠷ᠎ᠠ ᠭ᠋ᠠ ᠠ‍ᠨ ᠮᠣᠩᠭᠣᠯ ᠤᠨ",  # Mongolian
+    "GPU‌ها",  # Persian, behind a Latin letter
+    "۳‌تایی 2‌تا",  # behind digits
+    "e\u0301",
+    "\U0001faff",  # a picture that not each Python knows yet
+    "\U000323af",  # an ideograph, likewise
 ]
 IN_A_FILE = [sign for sign in UNSEEN if sign not in "\ud800\x85\u2028\u2029\r\n"]  # that end no line of it
 OURS = {"cluster", "quotas", "jobs"}
@@ -65,6 +81,29 @@ def test_a_joiner_stands_only_where_it_is_seen(joiner: str) -> None:
     assert bad_character(f"ad{joiner}s", lines=False)
     assert bad_character(f"{joiner}ads", lines=False)
     assert bad_character(f"广{joiner}告", lines=False)
+    for name in ("می{}", "{}می", "می{} روم", "می{0}{0}روم", "क्{}", "🏳️{}", "e\u0301{}s", "1{}2", "ㅤ{}ا"):
+        assert bad_character(name.format(joiner), lines=False), name
+
+
+@pytest.mark.parametrize("look", ["\ufe0e", "\ufe0f"], ids=ascii)
+def test_how_a_picture_looks_is_said_only_of_pictures(look: str) -> None:
+    for name in (f"{look}ads", f"ads{look}", f"1{look}", f"✓{look}{look}", f"a {look}", f"广{look}告"):
+        assert bad_character(name, lines=False) == f"U+{ord(look):04X}", name
+    assert not bad_character(f"✓{look}", lines=False)
+
+
+def test_flags_in_letters_that_are_not_seen_are_only_those_that_are_drawn() -> None:
+    flag = "".join(chr(0xE0000 + ord(letter)) for letter in "gbsct\x7f")
+    assert not bad_character(f"\U0001f3f4{flag}", lines=False)
+    assert bad_character(flag, lines=False)
+    assert bad_character(f"\U0001f3f4{flag[:-1]}", lines=False)
+    assert bad_character(f"a{flag}", lines=False)
+
+
+def test_texts_of_lines_hold_all_that_a_program_may_be_told() -> None:
+    assert not bad_character("a\u200d\u00a0\u202e\u3164\ue000\tb\r\n", lines=True)
+    assert bad_character("a\x1b", lines=True) == "U+001B"
+    assert bad_character("a\ud800", lines=True) == "U+D800"
 
 
 def test_every_name_that_people_give_to_a_row_is_checked_alike() -> None:

@@ -10,7 +10,7 @@ from rest_framework.exceptions import Throttled
 from rest_framework.request import Request
 
 from jobs.config import Fault, Invalid
-from jobs.values import bad_character
+from jobs.values import not_kept
 
 MOST = 2**63 - 1
 YEARS = (1970, 9998)  # with room for any zone at both ends
@@ -103,7 +103,7 @@ def pick(row: dict[str, Any], wanted: frozenset[str]) -> dict[str, Any]:
 def text(request: Request, name: str) -> str:
     """Return a text of the query; one that no row can hold reads as nothing anybody is called. Raises Invalid."""
     given = single(request, name)
-    return "?" if bad_character(given, lines=False) else given
+    return "?" if not_kept(given) else given
 
 
 def page(request: Request, rows: "QuerySet[Any, Any]", *, newest_first: bool = True) -> dict[str, Any]:

@@ -13,7 +13,7 @@ from jobs.api.authentication import operators_only
 from jobs.api.described import described
 from jobs.api.tasks import caller
 from jobs.config import Fault, Invalid
-from jobs.values import bad_character, choice
+from jobs.values import choice, not_kept
 from quotas import access, membership
 from quotas.models import Business, Member
 
@@ -43,7 +43,7 @@ class OneMember(APIView):
         """Take somebody into a business, or change his role; operators alone. 201: he is new there."""
         business = _changeable(request, pk)
         given = bodies.fields(request.data, FIELDS, required=("role",))
-        somebody = None if bad_character(user, lines=False) else User.objects.filter(username=user).first()
+        somebody = None if not_kept(user) else User.objects.filter(username=user).first()
         if somebody is None:
             raise Invalid([Fault("user", "unknown", _("There is no user of this name."))])
         member, new = membership.put(business, somebody, given["role"], by=caller(request))
@@ -53,7 +53,7 @@ class OneMember(APIView):
     def delete(self, request: Request, pk: int, user: str) -> Response:
         """Put somebody out of a business, at once; operators alone."""
         business = _changeable(request, pk)
-        if bad_character(user, lines=False):
+        if not_kept(user):
             raise Http404
         member = get_object_or_404(Member, business=business, user__username=user)
         membership.remove(member, by=caller(request))

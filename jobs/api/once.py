@@ -25,6 +25,7 @@ from cluster import clock
 from jobs.config import Fault, Invalid
 from jobs.kept_answers import KEPT_FOR, KeptAnswer
 from jobs.services import Conflict
+from jobs.values import bad_character
 from quotas import access
 
 JSON = "application/json"
@@ -89,7 +90,7 @@ def once_apart(post: View) -> View:
 
 def _key(request: Request) -> str:
     key = request.headers.get(HEADER, "").strip()
-    if len(key) > LONGEST or not key.isprintable():
+    if len(key) > LONGEST or bad_character(key, lines=False):
         message = _("Write at most %d printable characters.") % LONGEST
         raise Invalid([Fault(HEADER, "length", message)])
     return key

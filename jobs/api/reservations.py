@@ -20,7 +20,7 @@ from jobs.api.described import described
 from jobs.api.once import once
 from jobs.api.tasks import caller
 from jobs.config import Fault, Invalid
-from jobs.values import choice, moment, refuse, text, whole, wrong_type
+from jobs.values import choice, known, moment, refuse, text, unless_kept, whole, wrong_type
 from quotas import access, reserving
 from quotas.models import Business, Reservation
 
@@ -44,9 +44,9 @@ def _moment(value: object) -> datetime:
 
 
 FIELDS = {
-    "business": text(64),
-    "gpu_type": text(64),
-    "region": text(64),
+    "business": known(64),
+    "gpu_type": known(64),
+    "region": known(64),
     "cards": whole(1, MOST_CARDS),
     "kind": choice(*Reservation.Kind.values),
     "starts_at": _moment,
@@ -121,7 +121,8 @@ def _visible(request: Request, pk: int) -> Reservation:
 
 def _saved(request: Request, reservation: Reservation) -> dict[str, Any]:
     """Keep what the body says; raises Invalid with every fault."""
-    given, faults = bodies.gathered(request.data, FIELDS, required=NEEDED)
+    checks = FIELDS | {"note": unless_kept(reservation.note, FIELDS["note"])}
+    given, faults = bodies.gathered(request.data, checks, required=NEEDED)
     for name, model, by in (
         ("business", Business, "flag"),
         ("gpu_type", GpuType, "name"),

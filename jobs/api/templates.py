@@ -19,7 +19,7 @@ from jobs.api.tasks import caller
 from jobs.config import Fault, Invalid
 from jobs.models import SavedView, Template
 from jobs.services import Conflict
-from jobs.values import choice, text, wrong_type
+from jobs.values import choice, known, text, unless_kept, wrong_type
 from quotas import access, audit
 from quotas.models import Business
 
@@ -38,7 +38,7 @@ FIELDS = {
     "name": text(128),
     "description": text(255),
     "readers": choice(ME, MEMBERS, ALL),
-    "business": text(64),
+    "business": known(64),
     "config": _config,
 }
 COLUMNS = ("id", "name", "description", "config", "user_id", "business__flag")
@@ -84,7 +84,8 @@ class OneTemplate(APIView):
     def put(self, request: Request, pk: int) -> Response:
         """Put a document, a name and readers in place of a template's."""
         over = get_object_or_404(Template.objects.changeable_by(caller(request)), pk=pk)
-        given = bodies.fields(request.data, FIELDS, required=("name", "config"))
+        kept = {name: unless_kept(getattr(over, name), FIELDS[name]) for name in ("name", "description")}
+        given = bodies.fields(request.data, FIELDS | kept, required=("name", "config"))
         return Response(_one(request, _save(request, given, over)))
 
     @described(responses=shapes.answers_without_body())
@@ -155,7 +156,7 @@ def _shown(request: Request, rows: Any) -> list[dict[str, Any]]:
     ]
 
 
-VIEW_FIELDS = {"name": text(kept_views.LONGEST_NAME), "query": text(kept_views.LONGEST_QUERY)}
+VIEW_FIELDS = {"name": known(kept_views.LONGEST_NAME), "query": known(kept_views.LONGEST_QUERY)}
 
 
 class Views(APIView):

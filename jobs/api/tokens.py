@@ -15,13 +15,18 @@ from jobs.api import asking, bodies, queries, shapes
 from jobs.api.described import described
 from jobs.api.tasks import caller
 from jobs.config import Fault, Invalid
-from jobs.values import choice, text, whole
+from jobs.values import choice, known, text, whole
 from quotas import access, issuing
 from quotas.models import ApiToken, Business
 from quotas.tokens import Scope
 
 MOST_DAYS = 3650
-FIELDS = {"name": text(64), "scope": choice(*Scope.values), "days": whole(1, MOST_DAYS), "business": text(64)}
+FIELDS = {
+    "name": text(64),
+    "scope": choice(*Scope.values),
+    "days": whole(1, MOST_DAYS),
+    "business": known(64),
+}
 TIMES = ("created_at", "expires_at", "last_used_at")
 COLUMNS = ("id", "name", "hint", "user__username", "scope", "business__flag", *TIMES)
 

@@ -14,7 +14,7 @@ from jobs.engine import snapshot
 from jobs.policy_fields import DEFAULTS, LEAST, MOST, MOST_S
 from jobs.scheduling import policy
 from jobs.simulation.what_if import Change, HostChange, NewHosts, QuotaChange
-from jobs.values import Check, choice, listed, refuse, shape, text, unknown, whole, wrong_type
+from jobs.values import Check, bad_character, choice, known, listed, refuse, shape, unknown, whole, wrong_type
 from quotas.models import Business
 
 MOST_QUOTAS, MOST_ADDED, MOST_TAKEN_OUT = 100, 2, 1000
@@ -33,7 +33,7 @@ def question(body: object) -> tuple[int, Change]:
         "quotas": listed(MOST_QUOTAS, _row(quota, ("business", "gpu_type", "cards"))),
         "policy": _policy,
         "added": listed(MOST_ADDED, _row(more, tuple(more))),
-        **{verb: listed(MOST_TAKEN_OUT, text(255)) for verb in VERBS},
+        **{verb: listed(MOST_TAKEN_OUT, known(255)) for verb in VERBS},
     }
     given = bodies.fields(body, checks)
     faults: list[Fault] = []
@@ -61,7 +61,7 @@ def _reason(value: object) -> str:
     if not isinstance(value, str):
         wrong_type(value, _('a text in quotes, such as "demo"'))
     found, most = value.strip(), host_moves.REASON_AT_MOST
-    if not found or len(found) > most or not found.isprintable():
+    if not found or len(found) > most or bad_character(found, lines=False):
         refuse("value", _("Say why, in at most %d printable characters: it is kept with the change.") % most)
     return found
 
@@ -71,7 +71,7 @@ def _named(model: Any, by: str) -> Check:
     ids: dict[str, int] = {}
 
     def check(value: object) -> int:
-        name = text(64)(value)
+        name = known(64)(value)
         if not ids:
             ids.update(model.objects.values_list(by, "pk"))
         if name not in ids:

@@ -78,12 +78,17 @@ class Desk:
             return invalid.faults
         return []
 
-    def save_form(self, data: Mapping[str, Any] | None = None) -> saving.SaveForm:
-        """Return the fields for saving a template: to be checked, or only with what was typed in them before."""
+    def save_form(self, data: Mapping[str, Any] | None = None, *, over: bool = False) -> saving.SaveForm:
+        """Return the fields for saving a template: to be checked, or only with what was typed in them before.
+
+        With `over` it is to be saved in place of the one that was opened.
+        """
         begun = {
             name: self.request.POST[name] for name in saving.SaveForm.base_fields if name in self.request.POST
         }
-        form = saving.SaveForm(data, user=self.request.user, flags=self.flags, opened=self.template)
+        form = saving.SaveForm(
+            data, user=self.request.user, flags=self.flags, opened=self.template, over=over
+        )
         form.initial.update(begun)
         return form
 

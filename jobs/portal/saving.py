@@ -54,15 +54,33 @@ class SaveForm(forms.Form):
     )
 
     def __init__(
-        self, data: Mapping[str, Any] | None, *, user: User, flags: Iterable[str], opened: Template | None
+        self,
+        data: Mapping[str, Any] | None,
+        *,
+        user: User,
+        flags: Iterable[str],
+        opened: Template | None,
+        over: bool = False,
     ) -> None:
         super().__init__(data, initial=_initial(opened) if opened else {"save_for": ME})
+        for name in ("save_name", "save_says") if opened and over else ():
+            _let_stay(self.fields[name], self.initial[name])
         choices = [(ME, _("Only me")), *((OF + flag, _("Members of %s") % flag) for flag in flags)]
         if access.is_operator(user):
             choices.append((ALL, _("Everybody")))
         field = self.fields["save_for"]
         assert isinstance(field, forms.ChoiceField)
         field.choices = choices
+
+
+def _let_stay(field: forms.Field, held: str) -> None:
+    """Let a template keep the words that it has, whatever is in them."""
+
+    def check(value: str) -> None:
+        if value != held:
+            one_line(value)
+
+    field.validators = [check if each is one_line else each for each in field.validators]
 
 
 def _initial(opened: Template) -> dict[str, str]:

@@ -197,7 +197,7 @@ def _save_over(desk: Desk) -> HttpResponse:
 
 def _save(desk: Desk, *, over: bool) -> HttpResponse:
     """Keep the form as a template, and show it again as it is."""
-    request, said = desk.request, desk.save_form(desk.request.POST)
+    request, said = desk.request, desk.save_form(desk.request.POST, over=over)
     refused = _("The template was not saved: some fields need another look.")
     try:
         form = _meant(desk)

@@ -17,6 +17,7 @@ from jobs.portal import what_if_figures
 from jobs.portal.doors import PortalRequest, oversee, page, wants_fragment
 from jobs.portal.what_if_form import WhatIfForm
 from jobs.simulation.what_if import from_json
+from jobs.values import bad_character
 from jobs.what_ifs import WhatIf
 from quotas import access
 
@@ -138,7 +139,7 @@ def apply(request: PortalRequest, pk: int) -> HttpResponse:
 
 def _apply(request: PortalRequest, asked: WhatIf, reason: str) -> list[str]:
     """Make the change; return what keeps it from being made."""
-    if not reason or len(reason) > host_moves.REASON_AT_MOST or not reason.isprintable():
+    if not reason or len(reason) > host_moves.REASON_AT_MOST or bad_character(reason, lines=False):
         return [
             _("Say why, in at most %d printable characters: it is kept with the change.")
             % host_moves.REASON_AT_MOST
