@@ -28,7 +28,12 @@ def shell(request: pytest.FixtureRequest) -> list[str]:
 def begin(shell: list[str], folder: Path, command: str) -> "subprocess.Popen[bytes]":
     """Start the first process of a container that has `folder` to itself."""
     folder.mkdir()
-    env = {"PATH": os.environ["PATH"], "TAIJI_TASK_DIR": str(folder), "TAIJI_HOSTS": "gpu-1", "TAIJI_SEATS": ""}
+    env = {
+        "PATH": os.environ["PATH"],
+        "TAIJI_TASK_DIR": str(folder),
+        "TAIJI_HOSTS": "gpu-1",
+        "TAIJI_SEATS": "",
+    }
     script = FIRST.replace(RUN_FOLDER, str(folder))
     return subprocess.Popen(
         [*shell, "-c", script, "taiji", command], cwd=folder, env=env, stderr=subprocess.DEVNULL
