@@ -36,7 +36,7 @@ CODES_AT_ONCE = 8  # on their way here
 ENGINE_S = 10.0
 STORAGE_S = 10.0
 FIRST_LOOK_S = 5.0  # the first report waits so long at most for an engine that does not answer
-DOUBT_S = 2.0  # a failure is reported so much later at most because cards do not answer
+DOUBT_S = 5.0  # a failure is reported so much later at most because cards do not answer
 HELD_S = 1.0  # an answer sooner than this, and without news, was not held: the next call waits as long
 
 
@@ -71,6 +71,10 @@ class Agent:
         self._address = address
         self._changed = asyncio.Event()  # the platform should hear of something now
         self._awake = asyncio.Event()  # something may have happened here: look now
+        self._certain = (
+            asyncio.Event()
+        )  # of what failed it is known whether its cards did: it may be reported
+        self._certain.set()
         self._grown = asyncio.Event()  # there are logs to send
         self._offers = offers
         self._storage = Storage(storage)
@@ -152,6 +156,8 @@ class Agent:
         """Report once and act on the answer; wait for news unless there is something to tell."""
         if self._token is None:
             await self._be_admitted()
+        while not self._certain.is_set():
+            await self._certain.wait()
         telling = self._changed.is_set() or self._desired is None
         self._changed.clear()
         began = time.monotonic()
@@ -272,7 +278,11 @@ class Agent:
             if await asyncio.to_thread(self._cards.refresh):
                 self._changed.set()  # also where that comes too late for the failure's own report
 
-        await asyncio.wait({asyncio.create_task(look())}, timeout=DOUBT_S)
+        self._certain.clear()
+        try:
+            await asyncio.wait({asyncio.create_task(look())}, timeout=DOUBT_S)
+        finally:
+            self._certain.set()
 
     async def _fetch(self) -> None:
         """Fetch the code that instances wait for, some digests beside one another: a slow one holds no other up."""

@@ -1,7 +1,8 @@
 /* A stand-in for libnvidia-ml.so.1: each call is answered from the file $TAIJI_TEST_NVML/state, which a test may
  * change at any time. Its lines are `KEY VALUE`, with keys such as `count`, `0.uuid` (of card 0) and `0/1.uuid` (of
- * its slice 1). The value `!15` is error 15, `~` hangs for ever, and what has no line is not supported. Xid events are
- * lines `GPU PART XID` at the end of $TAIJI_TEST_NVML/events; PART is -1 for the whole card. */
+ * its slice 1). The value `!15` is error 15, `~` hangs for ever, and what has no line is not supported; to count the
+ * cards takes `slow_ms`. Xid events are lines `GPU PART XID` at the end of $TAIJI_TEST_NVML/events; PART is -1 for the
+ * whole card. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -68,7 +69,9 @@ int nvmlSystemGetDriverVersion(char *text, unsigned size) { return look_up("driv
 
 int nvmlDeviceGetCount_v2(unsigned *count) {
     char text[256];
-    int code = look_up("count", text, sizeof text);
+    int code;
+    if (look_up("slow_ms", text, sizeof text) == SUCCESS) usleep(atoi(text) * 1000);
+    code = look_up("count", text, sizeof text);
     *count = code == SUCCESS ? (unsigned)atoi(text) : 0;
     return code;
 }

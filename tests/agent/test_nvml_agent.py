@@ -71,9 +71,16 @@ def test_a_fault_that_operators_take_for_cured_is_forgotten_and_the_card_offered
 def test_a_card_that_fails_with_a_task_is_reported_with_its_end(machine: Machine, nvml: Nvml) -> None:
     platform = start(machine, nvml, "--cards-every", "60")
     until(platform, {})
+    nvml.set(slow_ms=500)
     task = new_id()
     platform.want(task, spec(f"echo 4 -1 79 >> {nvml.folder}/events; exit 1", cards=[4]))
-    platform.phase(task, "gone")
+
+    def gone_while_much_is_told() -> bool:
+        platform.change()
+        seen = platform.seen(task)
+        return seen is not None and seen["phase"] == "gone"
+
+    platform.until(gone_while_much_is_told)
     first = next(
         report
         for report in platform.reports
