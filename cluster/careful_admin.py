@@ -1,6 +1,7 @@
 """How the admin takes what somebody wrote into an address or a form by hand: as no row, or as a bad request."""
 
-from typing import Any
+from collections.abc import Hashable, Iterator, Mapping
+from typing import Any, cast
 
 from django.contrib import admin
 from django.contrib.admin.options import IncorrectLookupParameters
@@ -8,7 +9,7 @@ from django.contrib.admin.utils import unquote
 from django.contrib.admin.widgets import AutocompleteSelect
 from django.core.exceptions import BadRequest, ValidationError
 from django.db import DataError
-from django.db.models import BigIntegerField, DateTimeField
+from django.db.models import BigIntegerField, DateTimeField, Model, Q, UniqueConstraint, Value
 from django.forms.models import BaseInlineFormSet
 from django.http import Http404, HttpRequest, HttpResponse
 
@@ -39,20 +40,45 @@ class CarefulFields:
 class CarefulRows(BaseInlineFormSet):
     """Rows within a form, of which one that is there already is a fault of its line.
 
-    Django looks for others that are alike by `unique_together` alone: one of a constraint would be found by the
-    database, and end in an error.
+    Django looks for none among the others of the form where a constraint holds for some rows only, and nowhere where
+    it names the row that the form is of: one like it would be found by the database, and end in an error.
     """
 
     def clean(self) -> None:
-        """Look for others like each row that is added or changed."""
+        """Look for others like each row that is added or changed, but for those that the same form deletes."""
         super().clean()
-        for form in self.forms:
-            if form.is_valid() and form.has_changed() and form not in self.deleted_forms:
-                known: Any = form
-                try:
-                    form.instance.validate_constraints(exclude=known._get_validation_exclusions())
-                except ValidationError as error:
-                    form.add_error(None, error.messages)
+        gone = [form.instance.pk for form in self.deleted_forms]
+        kept = [form for form in self.forms if form.is_valid() and form not in self.deleted_forms]
+        taken: set[Hashable] = set()
+        kept.sort(key=lambda form: form.has_changed())  # those that stay as they are come first
+        for form in kept:
+            row, changed = form.instance, form.has_changed()
+            for constraint, values in self._alone(row) if row.pk or changed else ():
+                like = (constraint.name, *values.items())
+                if changed and (like in taken or self._is_there(constraint, values, [*gone, row.pk])):
+                    form.add_error(None, row.unique_error_message(self.model, constraint.fields))
+                taken.add(like)
+
+    def _alone(self, row: Model) -> Iterator[tuple[UniqueConstraint, Mapping[str, Any]]]:
+        """Return what only one row of those within the form may have, as `row` has it."""
+        fields = {field.name: field for field in row._meta.concrete_fields}
+        known = {name: Value(getattr(row, field.attname), field) for name, field in fields.items()}
+        for constraint in row._meta.constraints:
+            if not isinstance(constraint, UniqueConstraint):
+                raise TypeError(f"{constraint.name} would have to be looked at here, too")
+            values = {name: known[name].value for name in constraint.fields if name != self.fk.name}
+            may_be_alike = None not in values.values()
+            if may_be_alike and (constraint.condition is None or constraint.condition.check(known)):
+                yield constraint, values
+
+    def _is_there(self, constraint: UniqueConstraint, values: Mapping[str, Any], but: list[Any]) -> bool:
+        """Say whether there is a row like that, other than those with the keys `but`."""
+        if self.instance.pk is None:  # what the form is of is only being added
+            return False
+        rows = cast(type[Model], self.model)._default_manager
+        alike = rows.filter(**{self.fk.name: self.instance}, **values)
+        others = alike.exclude(pk__in=[key for key in but if key is not None])
+        return bool(others.filter(constraint.condition or Q()).exists())
 
 
 class CarefulTable(CarefulFields, admin.TabularInline):

@@ -20,6 +20,7 @@ from import_export.forms import ConfirmImportForm, ImportForm
 from import_export.results import RowResult
 
 from cluster.characters import one_line
+from cluster.unsaid import unsay
 from quotas import audit, formulas
 from quotas.table import REASON, SEEN, SHOWN
 
@@ -123,6 +124,7 @@ class Exchange(ImportExportModelAdmin):
                 request, gettext("The table was read in already, or a while ago. Choose it again.")
             )
         except IntegrityError:  # as of a row that was deleted, or added, since it was looked up here
+            unsay(request)  # where the database says so at the very end, the import was said to be finished
             return self._again(
                 request, gettext("What the table names was changed at this moment. Choose the table again.")
             )

@@ -9,11 +9,12 @@ from asyncio import iscoroutinefunction
 
 from django.contrib.auth.models import User
 from django.contrib.auth.views import redirect_to_login
-from django.contrib.messages.storage import default_storage
 from django.db import IntegrityError, connection
 from django.http import HttpRequest
 from django.http.response import HttpResponseBase
 from django.utils.deprecation import MiddlewareMixin
+
+from cluster.unsaid import unsay
 
 log = logging.getLogger(__name__)
 
@@ -31,6 +32,6 @@ class OnceMore(MiddlewareMixin):
         log.warning("%s is asked once more: %s", request.path, exception)
         if request.user.is_authenticated and not User.objects.filter(pk=request.user.pk).exists():
             return redirect_to_login(request.get_full_path())
-        request._messages = default_storage(request)  # type: ignore[attr-defined]  # what it said of itself is not so
+        unsay(request)
         answer: HttpResponseBase = found.func(request, *found.args, **found.kwargs)
         return answer

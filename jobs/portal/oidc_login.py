@@ -12,7 +12,7 @@ from django.conf import settings
 from django.contrib import messages
 from django.contrib.auth.models import User
 from django.core.exceptions import SuspiciousOperation
-from django.db import transaction
+from django.db import IntegrityError, transaction
 from django.http import Http404, HttpRequest, HttpResponseBase, HttpResponseRedirect
 from django.shortcuts import redirect
 from django.urls import reverse
@@ -24,7 +24,10 @@ from quotas import audit, oidc
 
 log = logging.getLogger(__name__)
 View = Callable[[HttpRequest], HttpResponseBase]
-FAULTS = (oidc.Unusable, SuspiciousOperation, requests.RequestException, jwt.PyJWTError, ValueError, KeyError)
+FAULTS = (
+    *(oidc.Unusable, SuspiciousOperation, requests.RequestException, jwt.PyJWTError, ValueError, KeyError),
+    IntegrityError,  # others changed something at that moment; the provider's code serves once: no second try
+)
 ID_TOKEN = "oidc_id_token"  # in the session, by the library
 
 

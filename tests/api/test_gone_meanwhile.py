@@ -260,4 +260,5 @@ def test_a_table_of_a_type_that_is_deleted_while_it_is_read_in_is_to_be_chosen_a
     first(monkeypatch, many_rows, "add", lambda: GpuType.objects.get(name="H1").delete())
     answer = root.get(confirm(root, Quota, offered).url)
     assert "changed at this moment" in text(answer)
+    assert "Import finished" not in text(answer)
     assert Quota.objects.count() == 1

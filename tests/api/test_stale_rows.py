@@ -52,6 +52,63 @@ def test_another_row_within_a_form_is_added(world: World, root: Client) -> None:
     assert (DefaultGpuType.objects.count(), Quota.objects.count()) == (2, 2)
 
 
+def faults_of(answer: Any) -> list[dict[str, list[str]]]:
+    tables = [table.formset for table in answer.context["inline_admin_formsets"]]
+    said = [
+        {"": [str(fault) for fault in table.non_form_errors()]} for table in tables if table.non_form_errors()
+    ]
+    return said + [faults for table in tables for faults in table.errors if faults]
+
+
+ROWS = ("quotas", "defaultgputype_set", "member_set")
+
+
+@pytest.mark.parametrize("new", [True, False], ids=["business that is added", "business that is changed"])
+@pytest.mark.parametrize("rows", [*ROWS, "quotas of a region"])
+def test_two_equal_rows_of_one_form_are_a_fault_of_it(
+    world: World, root: Client, rows: str, new: bool
+) -> None:
+    every: dict[str, dict[str, object]] = {
+        "quotas": {"gpu_type": world.gpu_type("P40").pk, "cards": 8, "reason": "spring"},
+        "quotas of a region": {
+            "gpu_type": world.gpu_type("P40").pk,
+            "region": world.region("SZ").pk,
+            "cards": 8,
+            "reason": "spring",
+        },
+        "defaultgputype_set": {"gpu_type": world.gpu_type("P40").pk, "position": 0},
+        "member_set": {"user": world.user("bob").pk, "role": "lead"},
+    }
+    row = every[rows]
+    table, business = rows.split()[0], None if new else Business.objects.create(flag="speech")
+    form = {f"{table}-TOTAL_FORMS": "2"}
+    for number in range(2):
+        form |= {f"{table}-{number}-{name}": str(value) for name, value in row.items()}
+        form[f"{table}-{number}-business"] = str(business.pk) if business else ""
+    form = rows_of(business, **form)
+    changed = reverse("admin:quotas_business_change", args=[business.pk]) if business else ""
+    answer = root.post(changed or reverse("admin:quotas_business_add"), form)
+    assert answer.status_code == 200
+    assert faults_of(answer)
+    for model in (Quota, DefaultGpuType, Member):
+        assert not model._default_manager.exclude(business__flag="ads").exists()
+
+
+def test_a_row_that_a_form_deletes_is_not_in_the_way_of_the_same_one_added(
+    world: World, root: Client
+) -> None:
+    ads = world.business("ads", P40=16)
+    [old] = DefaultGpuType.objects.all()
+    rows = "defaultgputype_set"
+    row = {"business": ads.pk, "gpu_type": old.gpu_type_id}
+    form = {f"{rows}-TOTAL_FORMS": "2", f"{rows}-INITIAL_FORMS": "1", f"{rows}-0-DELETE": "on"}
+    form |= {f"{rows}-0-{name}": str(value) for name, value in (row | {"id": old.pk, "position": 0}).items()}
+    form |= {f"{rows}-1-{name}": str(value) for name, value in (row | {"position": 3}).items()}
+    answer = root.post(reverse("admin:quotas_business_change", args=[ads.pk]), rows_of(ads, **form))
+    assert answer.status_code == 302, faults_of(answer)
+    assert DefaultGpuType.objects.get().position == 3
+
+
 def person(root: Client, user: User, **fields: str) -> Any:
     """Change somebody in the form of people."""
     rows = ("platform_role", "member_set")

@@ -10,6 +10,7 @@ import pytest
 import requests
 import time_machine
 from django.contrib.auth.models import User
+from django.db import IntegrityError
 from django.test import Client
 from django.utils import timezone
 
@@ -223,6 +224,27 @@ def test_logging_out_ends_the_session_of_the_provider_too(issuer: str) -> None:
     assert query["post_logout_redirect_uri"] == ["http://testserver/login/"]
     assert query["id_token_hint"][0].count(".") == 2
     assert client.get("/account/").status_code == 302
+
+
+def test_where_others_change_something_at_that_moment_one_is_asked_to_log_in_again(
+    issuer: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tries: list[str] = []
+
+    def gone(*args: object) -> None:
+        tries.append("try")
+        raise IntegrityError("of a business that was deleted")
+
+    person(issuer)
+    client = Client()
+    back = come_back(client)
+    with monkeypatch.context() as meanwhile:
+        meanwhile.setattr(ProviderBackend, "create_user", gone)
+        answer = client.get(back, follow=True)
+    assert "Try again" in answer.content.decode()
+    assert (len(tries), User.objects.count()) == (1, 0)
+    assert [entry.deed for entry in AuditEntry.objects.filter(deed__startswith="login")] == ["login.failed"]
+    assert enter(client)["Location"] == "/"
 
 
 def test_an_error_in_the_address_logs_nobody_out(issuer: str) -> None:
