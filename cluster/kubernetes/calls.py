@@ -13,6 +13,7 @@ from typing import Any
 import urllib3
 from kubernetes import client, config
 from kubernetes.config.config_exception import ConfigException
+from yaml import YAMLError
 
 JSON = dict[str, Any]
 THREADS = 16
@@ -53,6 +54,9 @@ class Away(Exception):
 
 KINDS: Mapping[int, type[Refused]] = {404: Missing, 409: Conflict, 410: Expired}
 
+# What reading a kubeconfig raises where it is none: the library looks into it as if it were one.
+UNUSABLE = (ConfigException, YAMLError, OSError, ValueError, TypeError, LookupError, AttributeError)
+
 
 def connect(kubeconfig: Path | None = None, context: str | None = None) -> client.ApiClient:
     """Return a client for the cluster of `kubeconfig`, else of the pod that this runs in, else of the user's file.
@@ -70,8 +74,12 @@ def connect(kubeconfig: Path | None = None, context: str | None = None) -> clien
         else:
             place = str(kubeconfig) if kubeconfig else None
             load.load_kube_config(place, context=context, client_configuration=settings)
-    except (ConfigException, OSError) as error:
-        raise ValueError(f"No cluster is configured: {error}") from error
+        if not settings.host:
+            raise ConfigException("it names no server of the cluster")
+    except UNUSABLE as error:
+        place = f"--kubeconfig {kubeconfig}" if kubeconfig else "this is no pod, and the kubeconfig"
+        why = " ".join(str(error).split()).rstrip(".")
+        raise ValueError(f"No cluster is configured: {place} cannot be used: {why}.") from error
     settings.connection_pool_maxsize = 2 * THREADS  # else connections beyond it are closed after each call
     settings.retries = False  # the client's own would try a creation again without our knowing
     return client.ApiClient(settings)

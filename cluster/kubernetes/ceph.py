@@ -137,7 +137,7 @@ def _metadata(called: str, gang: int, options: Options) -> JSON:
         "name": called,
         "labels": {
             "app.kubernetes.io/managed-by": "taiji",
-            names.REGION: names.label_value(options.region),
+            names.REGION: names.region_label(options.region),
             names.GANG: str(gang),
         },
     }

@@ -47,9 +47,7 @@ class Controller:
         self.options = options
         self.wake = threading.Event()
         boot = str(uuid.uuid4())
-        self.lease = Lease(
-            Calls(api), options.namespace, f"taiji-{names.label_value(options.region).lower()}", boot
-        )
+        self.lease = Lease(Calls(api), options.namespace, names.lease_name(options.region), boot)
         self._calls = Calls(api, self.lease.check)
         self._orders = Orders(self._calls, options)
         self._work = Work(self.wake.set)
@@ -81,7 +79,7 @@ class Controller:
 
     def _mirrors(self) -> tuple[Mirror, Mirror, Mirror]:
         changed, options = self.wake.set, self.options
-        ours = f"{names.REGION}={names.label_value(options.region)}"
+        ours = f"{names.REGION}={names.region_label(options.region)}"
         pods = f"/api/v1/namespaces/{options.namespace}/pods"
         return (
             Mirror(self._calls, "/api/v1/nodes", changed, labelSelector=options.node_selector),

@@ -65,7 +65,7 @@ def owner(job_object: Mapping[str, Any]) -> JSON:
 def _marks(member: Member, options: Options) -> dict[str, str]:
     return {
         "app.kubernetes.io/managed-by": "taiji",
-        names.REGION: names.label_value(options.region),
+        names.REGION: names.region_label(options.region),
         names.GANG: str(member.gang),
     }
 

@@ -39,7 +39,7 @@ class GangOrders:
         """Watch those of the region, where the cluster knows the kind."""
         self._calls, self._options, self._orders, self._say = calls, options, orders, say
         self._folder = gang_job.folder(options)
-        mine = f"{names.REGION}={names.label_value(options.region)}"
+        mine = f"{names.REGION}={names.region_label(options.region)}"
         self._jobs = Mirror(calls, self._folder, changed, optional=True, labelSelector=mine)
         self.mirrors = (self._jobs,) if options.gang_jobs else ()
         self._made = Unseen[int]()  # MPIJobs by gang

@@ -1,5 +1,6 @@
 """What things of ours are called in a Kubernetes cluster: all from ids, so that doing one twice is seen."""
 
+import hashlib
 import re
 from collections.abc import Mapping
 from typing import Any
@@ -39,6 +40,13 @@ MAIN, CODE = "main", "code"  # containers
 NO_OPERATOR = "NoOperator"
 LAUNCHER, WORKER = "launcher", "worker"  # roles of the pods of an MPIJob
 
+# What Kubernetes takes as the value of a label, as the name of most objects (DNS-1123 subdomain), of a namespace, and
+# as the key of a label or a taint.
+_LABEL = r"[A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?"
+SUBDOMAIN = r"[a-z0-9]([a-z0-9-]*[a-z0-9])?(\.[a-z0-9]([a-z0-9-]*[a-z0-9])?)*"
+NAMESPACE = r"[a-z0-9]([a-z0-9-]*[a-z0-9])?"
+QUALIFIED = rf"({SUBDOMAIN}/)?{_LABEL}"
+
 
 def pod_name(gang: int, rank: int) -> str:
     """Return the name of a member's pod, and of the Secret that belongs to it."""
@@ -70,9 +78,24 @@ def address(gang: int, rank: int, namespace: str) -> str:
     return f"{pod_name(gang, rank)}.{service_name(gang)}.{namespace}.svc"
 
 
-def label_value(text: str) -> str:
-    """Return `text` as a label may say it: what it may not hold is a dash."""
-    return re.sub(r"[^A-Za-z0-9._-]", "-", text)[:63].strip("-._")
+def region_label(region: str) -> str:
+    """Return the value of the label that names a region: itself where that may be, else one that no other has."""
+    if re.fullmatch(_LABEL, region):
+        return region
+    return _with_digest(re.sub(r"[^A-Za-z0-9._-]", "-", region), region)
+
+
+def lease_name(region: str) -> str:
+    """Return the name of the Lease of who acts for a region."""
+    label = region_label(region).lower()
+    return f"taiji-{label}" if re.fullmatch(SUBDOMAIN, label) else f"taiji-{_with_digest(label, region)}"
+
+
+def _with_digest(text: str, of: str) -> str:
+    """Return what is readable of `text`, as a name may hold it, with a digest of `of`."""
+    readable = re.sub(r"[^A-Za-z0-9]+", "-", text)[:40].strip("-")
+    digest = hashlib.sha256(of.encode()).hexdigest()[:10]
+    return f"{readable}-{digest}" if readable else digest
 
 
 def labels_of(thing: Mapping[str, Any]) -> Mapping[str, str]:

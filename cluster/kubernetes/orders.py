@@ -144,7 +144,7 @@ class Orders:
 
         `live` names instances that may still get theirs; what has an owner goes with it.
         """
-        mine = f"{names.REGION}={names.label_value(self._options.region)}"
+        mine = f"{names.REGION}={names.region_label(self._options.region)}"
         of_ceph = (self._claims, "/api/v1/persistentvolumes") if self._options.ceph else ()
         for folder in (self.secrets, self._services, *of_ceph):
             things, _ = self._calls.list(folder, labelSelector=mine)

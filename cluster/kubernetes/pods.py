@@ -94,12 +94,12 @@ def service(gang: int, options: Options) -> JSON:
         "metadata": {
             "name": names.service_name(gang),
             "namespace": options.namespace,
-            "labels": {names.REGION: names.label_value(options.region), names.GANG: str(gang)},
+            "labels": {names.REGION: names.region_label(options.region), names.GANG: str(gang)},
         },
         "spec": {
             "clusterIP": "None",
             "publishNotReadyAddresses": True,
-            "selector": {names.GANG: str(gang), names.REGION: names.label_value(options.region)},
+            "selector": {names.GANG: str(gang), names.REGION: names.region_label(options.region)},
         },
     }
 
@@ -143,7 +143,7 @@ def _metadata(member: Member, options: Options) -> JSON:
         "namespace": options.namespace,
         "labels": {
             "app.kubernetes.io/managed-by": "taiji",
-            names.REGION: names.label_value(options.region),
+            names.REGION: names.region_label(options.region),
             names.INSTANCE: str(member.id),
             names.GANG: str(member.gang),
             names.RANK: str(member.rank),

@@ -11,14 +11,19 @@ NAME = re.compile(r"[a-z0-9]([-a-z0-9.]*[a-z0-9])?")
 LABEL = re.compile(r"(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?")
 
 
+def check_metadata(metadata: Mapping[str, Any]) -> None:
+    """Raise Failure where an object of any kind would be refused for its name or a label."""
+    name = metadata.get("name", "")
+    if not NAME.fullmatch(name) or len(name) > 253:
+        raise _invalid(f"metadata.name: Invalid value: {name!r}")
+    for label, value in (metadata.get("labels") or {}).items():
+        if not LABEL.fullmatch(value) or len(value) > 63:
+            raise _invalid(f"metadata.labels: Invalid value: {label}: {value!r}")
+
+
 def check_pod(pod: Mapping[str, Any], classes: frozenset[str]) -> None:
     """Raise Failure where the pod would be refused; fill in the requests that follow from limits."""
     spec = pod.get("spec") or {}
-    if not NAME.fullmatch(pod["metadata"].get("name", "")):
-        raise _invalid("metadata.name: Invalid value")
-    for name, value in (pod["metadata"].get("labels") or {}).items():
-        if not LABEL.fullmatch(value) or len(value) > 63:
-            raise _invalid(f"metadata.labels: Invalid value: {name}: {value!r}")
     if not spec.get("containers"):
         raise _invalid("spec.containers: Required value")
     for container in [*spec["containers"], *(spec.get("initContainers") or ())]:

@@ -15,7 +15,7 @@ from aiohttp import ClientSession, web
 
 from tests.kubernetes import discovery
 from tests.kubernetes.objects import JSON, Failure, Store, apply_status, merge, selected
-from tests.kubernetes.rules import check_pod, check_pod_change
+from tests.kubernetes.rules import check_metadata, check_pod, check_pod_change
 
 BOOKMARK_S = 0.3
 WHO, CONTROLLER = "X-Taiji-Test", "controller"  # a header that says who calls
@@ -226,6 +226,7 @@ class Server:
 
     def _create(self, resource: str, namespace: str, body: JSON) -> web.Response:
         with self.store.lock:
+            check_metadata(body["metadata"])
             if resource == "pods":
                 check_pod(body, self.priority_classes)
                 body = {**body, "status": {"phase": "Pending"}}

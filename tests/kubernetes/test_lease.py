@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from cluster.kubernetes import lease
+from cluster.kubernetes import lease, names
 from cluster.kubernetes.calls import Calls
 from cluster.kubernetes.lease import Lease, NotHolder
 from tests.kubernetes import schemas
@@ -33,6 +33,37 @@ def test_the_first_has_it_and_nobody_else(server: Server) -> None:
     first.check()
     with pytest.raises(NotHolder):
         second.check()
+
+
+@pytest.mark.parametrize(
+    "region", ["bj", "SZ", "Bei_Jing", "北京", "a b", "-x-", "x" * 64, "x.y", "sz_", "é"]
+)
+def test_each_region_has_one_whatever_it_is_called(server: Server, region: str) -> None:
+    assert Lease(Calls(connect(server.url)), "taiji", names.lease_name(region), "a").tend()
+
+
+def test_no_two_regions_have_one_label_and_a_plain_one_is_its_own() -> None:
+    regions = [
+        "bj",
+        "SZ",
+        "Bei_Jing",
+        "北京",
+        "上海",
+        "a b",
+        "a-b",
+        "a_b",
+        "-x-",
+        "x",
+        "x" * 64,
+        "x" * 63,
+        "sz_",
+        "é",
+    ]
+    assert len({names.region_label(region) for region in regions}) == len(regions)
+    assert len({names.lease_name(region) for region in regions}) == len(regions)
+    for region in ("bj", "SZ", "Bei_Jing", "a-b", "x" * 63):
+        assert names.region_label(region) == region
+    assert names.lease_name("SZ") == "taiji-sz"
 
 
 def test_one_that_is_given_back_is_taken_at_once_and_not_taken_again_by_who_ended(server: Server) -> None:

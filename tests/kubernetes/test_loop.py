@@ -1,6 +1,7 @@
 """The process of a cluster: `manage.py kubernetes`, its options, and its rounds."""
 
 import os
+import re
 import signal
 import threading
 import time
@@ -104,6 +105,25 @@ def test_trouble_is_told_once_and_again_when_it_is_over(caplog: pytest.LogCaptur
     [
         (["--gpu-type", "nonsense"], "LABEL=TYPE is needed"),
         (["--tools-image", "x"], "go together"),
+        (["--region", ""], "--region '': the name of a region is needed"),
+        (["--region", "x" * 65], "1 to 64 printable characters"),
+        (["--region", "b\u200bj"], "1 to 64 printable characters"),
+        (["--namespace", "Tasks"], "--namespace 'Tasks': a namespace is needed"),
+        (["--namespace", "a.b"], "a namespace is needed"),
+        (["--storage-claim", ""], "--storage-claim '': the name of an object is needed"),
+        (["--storage-claim", "a_b"], "the name of an object is needed"),
+        (["--priority-class", "high-"], "--priority-class 'high-': the name of an object"),
+        (["--service-account", "Ann"], "--service-account 'Ann': the name of an object"),
+        (["--runtime-class", "a b"], "--runtime-class 'a b': the name of an object"),
+        (["--pull-secret", "good", "--pull-secret", ""], "--pull-secret '': the name of an object"),
+        (["--storage-path", "storage"], "--storage-path 'storage': a path from the root"),
+        (["--ssh-folder", "~/.ssh"], "--ssh-folder '~/.ssh': a path from the root"),
+        (["--default-image", "a b"], "--default-image 'a b': the name of an image"),
+        (["--platform-url", "taiji", "--tools-image", "x"], "--platform-url 'taiji': an address is needed"),
+        (["--toleration", "a=b"], "--toleration 'a=b': the key of a taint"),
+        (["--user", "root"], "--user 'root': UID or UID:GID is needed"),
+        (["--unschedulable-s", "0"], "--unschedulable-s 0.0: seconds are needed"),
+        (["--unschedulable-s", "nan"], "--unschedulable-s nan: seconds are needed"),
     ],
 )
 def test_options_that_make_no_sense_are_refused_with_the_way_out(
@@ -115,9 +135,26 @@ def test_options_that_make_no_sense_are_refused_with_the_way_out(
         call_command("kubernetes", *WHAT, *more, "--kubeconfig", str(config))
 
 
-def test_a_cluster_that_is_not_configured_is_told(tmp_path: Path) -> None:
-    with pytest.raises(CommandError, match="No cluster is configured"):
-        call_command("kubernetes", *WHAT, "--kubeconfig", str(tmp_path / "nothing"))
+@pytest.mark.parametrize(
+    ("file", "why"),
+    [
+        (None, "No configuration found"),
+        (b"", "is empty"),
+        (b"- a", "list indices"),
+        (b"a: [b", "while parsing"),
+        (b"\xff\x00", "can't decode"),
+        (kubeconfig("http://a").replace("current-context: x", "current-context: y").encode(), "with name y"),
+        (kubeconfig("").encode(), "names no server"),
+    ],
+    ids=["none", "empty", "a list", "no YAML", "no text", "no such context", "no server"],
+)
+def test_a_cluster_that_is_not_configured_is_told(tmp_path: Path, file: bytes | None, why: str) -> None:
+    config = tmp_path / "config"
+    if file is not None:
+        config.write_bytes(file)
+    said = f"No cluster is configured: --kubeconfig {re.escape(str(config))} cannot be used: .*{why}"
+    with pytest.raises(CommandError, match=said):
+        call_command("kubernetes", *WHAT, "--kubeconfig", str(config))
 
 
 def test_a_client_that_is_not_installed_is_told_with_how_to_install_it(

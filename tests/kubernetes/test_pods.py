@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from cluster.kubernetes import pods
+from cluster.kubernetes import names, pods
 from cluster.kubernetes.options import Options
 from cluster.kubernetes.pods import Member
 from tests.kubernetes import schemas
@@ -140,7 +140,7 @@ def test_its_names_and_labels_are_ids_and_people_find_the_task_in_a_note() -> No
         "taiji.io/instance": str(ID),
         "taiji.io/gang": "70",
         "taiji.io/host": "5",
-        "taiji.io/region": "Shen-Zhen",
+        "taiji.io/region": names.region_label("Shen Zhen"),
     }
     assert expected.items() <= metadata["labels"].items()
 

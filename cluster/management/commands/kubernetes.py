@@ -1,14 +1,15 @@
 """manage.py kubernetes: run tasks on a Kubernetes cluster, one long-running process for each."""
 
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
-from cluster.kubernetes import nodes
+from cluster.characters import bad_character
+from cluster.kubernetes import names, nodes
 from cluster.kubernetes.options import SSH_FOLDER, STORAGE_FOLDER, Options
 
 INSTALL = (
@@ -28,6 +29,52 @@ AS_GIVEN = (
         "ssh_folder",
     ),
 )
+
+
+def _like(pattern: str, most: int) -> Callable[[str], bool]:
+    return lambda value: len(value) <= most and re.fullmatch(pattern, value) is not None
+
+
+def _names_region(value: str) -> bool:
+    return 0 < len(value) <= 64 and value == value.strip() and not bad_character(value, lines=False)
+
+
+OBJECT = (
+    _like(names.SUBDOMAIN, 253),
+    "the name of an object is needed: lower-case letters, digits, dashes and dots.",
+)
+FOLDER = (_like(r"/[^\s:]*", 4096), "a path from the root is needed, such as /taiji/storage.")
+IMAGE = (_like(r"[^\s]+", 512), "the name of an image is needed, such as python:3.11.")
+# What the value of an option has to be, and how that is said; blank ones that mean "none" are not asked.
+SHAPES: dict[str, tuple[Callable[[Any], bool], str]] = {
+    "region": (_names_region, "the name of a region is needed: 1 to 64 printable characters."),
+    "namespace": (
+        _like(names.NAMESPACE, 63),
+        "a namespace is needed: lower-case letters, digits and dashes.",
+    ),
+    **dict.fromkeys(
+        ("storage_claim", "priority_class", "service_account", "runtime_class", "pull_secret"), OBJECT
+    ),
+    **dict.fromkeys(("storage_path", "ssh_folder"), FOLDER),
+    **dict.fromkeys(("default_image", "tools_image"), IMAGE),
+    "platform_url": (
+        _like(r"https?://[^\s/]\S*", 2048),
+        "an address is needed, such as https://taiji.example.com.",
+    ),
+    "toleration": (_like(names.QUALIFIED, 317), "the key of a taint is needed, such as nvidia.com/gpu."),
+    "user": (_like(r"\d{1,10}(:\d{1,10})?", 21), "UID or UID:GID is needed, such as 1000:1000."),
+    "unschedulable_s": (lambda value: 0 < value <= 604_800, "seconds are needed, above 0 and up to 604800."),
+}
+NONE = (
+    "priority_class",
+    "service_account",
+    "runtime_class",
+    "default_image",
+    "tools_image",
+    "platform_url",
+    "user",
+)
+DEFAULTS = dict.fromkeys(NONE, "")
 
 
 class Command(BaseCommand):
@@ -111,16 +158,21 @@ class Command(BaseCommand):
         from cluster.kubernetes.controller import Controller
         from cluster.kubernetes.loop import Loop
 
+        told = read(options)
         try:
             api = calls.connect(options["kubeconfig"], options["context"])
         except ValueError as error:
             raise CommandError(str(error)) from error
-        controller = Controller(api, read(options))
+        controller = Controller(api, told)
         Loop(controller, options["alive_file"]).until_signal()
 
 
 def read(given: dict[str, Any]) -> Options:
     """Return the options as the controller takes them; raises CommandError with what is wrong."""
+    for name, (may_be, needed) in SHAPES.items():
+        for value in given[name] if isinstance(given[name], list) else [given[name]]:
+            if value != DEFAULTS.get(name) and not may_be(value):
+                raise CommandError(f"--{name.replace('_', '-')} {value!r}: {needed}")
     types = {}
     for pair in given["gpu_type"]:
         label, equals, name = pair.partition("=")
