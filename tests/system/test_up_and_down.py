@@ -6,6 +6,7 @@ import socket
 import subprocess
 import time
 from collections.abc import Callable
+from functools import partial
 
 import httpx
 import pytest
@@ -104,15 +105,18 @@ def test_every_killed_program_comes_back_by_itself(product: Product) -> None:
 
 def test_ctrl_c_in_the_foreground_stops_the_group(product: Product) -> None:
     command = [str(ROOT / "script" / "up")]
-    with subprocess.Popen(command, env=product.env, stdout=subprocess.PIPE, text=True) as up:
+    # Who tests in the background has INT ignored, and what he starts would, too.
+    heard = partial(signal.signal, signal.SIGINT, signal.SIG_DFL)
+    with subprocess.Popen(
+        command, env=product.env, stdout=subprocess.PIPE, text=True, preexec_fn=heard
+    ) as up:
         assert up.stdout
         for line in up.stdout:
             if "Ctrl-C" in line:
                 break
         assert len(product.members()) >= 6
         up.send_signal(signal.SIGINT)
-        assert "Stopped. Running tasks go on" in up.stdout.read()
-        up.wait(timeout=20)
+        assert "Stopped. Running tasks go on" in up.communicate(timeout=WITHIN_S)[0]
     assert product.members() == []
     assert locks.is_free(group.group_lock(product.places))
 
