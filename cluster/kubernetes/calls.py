@@ -153,7 +153,7 @@ class Calls:
         raw = self._send("GET", path, query, None, "", (CALL_S, quiet_s))
         try:
             if raw.status != 200:
-                self._note_pause(raw)
+                self._note_pause(path, raw)
                 raise _refusal(raw.status, _body(raw))
             yield _documents(raw)
         finally:
@@ -177,7 +177,7 @@ class Calls:
             data = _body(raw)
             if raw.status < 300:
                 return data
-            self._note_pause(raw)
+            self._note_pause(path, raw)
             if raw.status != 429 or time.monotonic() >= until:
                 raise _refusal(raw.status, data)
 
@@ -211,8 +211,13 @@ class Calls:
         if wait_s > 0:
             time.sleep(wait_s * random.uniform(1.0, 1.3))
 
-    def _note_pause(self, raw: urllib3.BaseHTTPResponse) -> None:
-        """Have all threads pause as the server asks: who is throttled is so as a whole."""
+    def _note_pause(self, path: str, raw: urllib3.BaseHTTPResponse) -> None:
+        """Have all threads pause as the server asks: who is throttled is so as a whole.
+
+        What a kubelet asks for, through which a log is fetched, is about one node.
+        """
+        if raw.status != 429 and path.endswith("/log"):
+            return
         asked = raw.headers.get("Retry-After", "1" if raw.status == 429 else "")
         if not asked.isdecimal():
             return

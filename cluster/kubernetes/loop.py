@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from django.db import DatabaseError, close_old_connections
+from django.db import InterfaceError, OperationalError, close_old_connections
 
 from cluster import hints, hub
 from cluster.kubernetes.controller import Controller
@@ -63,9 +63,16 @@ class Loop:
                 self._tell("")
         except NotHolder as error:
             self._tell(str(error))
-        except DatabaseError:
+        except (OperationalError, InterfaceError):
             log.exception("the database does not answer: the round is made again")
             time.sleep(ROUND_EVERY_S)
+        except Exception as error:
+            # To end here would be to stumble over the same again at once, and to speak for no host meanwhile. It shows
+            # by what it says, and by a probe of the file, which is not touched.
+            log.exception("the round broke off: it is made again")
+            self._tell(f"A round broke off, and is made again: {error!r}")
+            time.sleep(ROUND_EVERY_S)
+            return
         if self._alive is not None:
             self._alive.touch()
 

@@ -60,8 +60,11 @@ def due(job: Job, pods: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
     The operator asks for that only where it makes the launcher anew: of a job that was suspended it is there already,
     made when none of no workers was not ready, and would run before the first of them does.
     """
-    number = int(job["spec"]["mpiReplicaSpecs"]["Worker"].get("replicas") or 0)
-    if is_suspended(job) or sum(map(_is_ready, pods)) < number:
+    if is_suspended(job) or attempt_of(job) is None:
+        return []
+    workers = job["spec"]["mpiReplicaSpecs"].get("Worker") or {}
+    number = int(workers.get("replicas") or 0)
+    if sum(map(_is_ready, pods)) < number:
         return []
     return [pod for pod in pods if not _is_worker(pod) and _is_held(pod)]
 

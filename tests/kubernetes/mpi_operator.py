@@ -36,7 +36,7 @@ class Operator:
             self._say(job, Suspended="True", Running="False")  # at once, while pods are still there
             return self._clean(job)
         workers = self._workers(job)
-        are_up = len(workers) == job["spec"]["mpiReplicaSpecs"]["Worker"]["replicas"] and all(
+        are_up = len(workers) == _workers_of(job)["replicas"] and all(
             {"type": "Ready", "status": "True"} in pod["status"].get("conditions", ()) for pod in workers
         )
         is_there = job["metadata"]["uid"] in self._launchers
@@ -60,7 +60,7 @@ class Operator:
 
     def _workers(self, job: JSON) -> list[JSON]:
         """Make the workers that are missing; return those that are there."""
-        spec = job["spec"]["mpiReplicaSpecs"]["Worker"]
+        spec = _workers_of(job)
         names = [f"{job['metadata']['name']}-worker-{number}" for number in range(spec["replicas"])]
         there = {pod["metadata"]["name"]: pod for pod in self._pods(job)}
         for number, name in enumerate(names):
@@ -147,3 +147,8 @@ def _policy(job: JSON) -> JSON:
 def _owner(job: JSON) -> JSON:
     found: JSON = {"apiVersion": "kubeflow.org/v2beta1", "kind": "MPIJob", "controller": True}
     return found | {name: job["metadata"][name] for name in ("name", "uid")}
+
+
+def _workers_of(job: JSON) -> JSON:
+    """Return what a job says of its workers, with what the operator takes where it says nothing."""
+    return {"replicas": 0, "template": {}, **job["spec"]["mpiReplicaSpecs"].get("Worker", {})}

@@ -267,6 +267,24 @@ def test_one_without_a_launcher_or_whose_slots_differ_is_refused(world: World, k
     assert not Task.objects.exists()
 
 
+@pytest.mark.parametrize("workers", [None, {}, {"replicas": 0}], ids=["none", "empty", "no replica"])
+@pytest.mark.parametrize("suspend", [True, False], ids=["suspended", "running"])
+def test_one_without_workers_is_refused_and_keeps_nothing_else_from_running(
+    world: World, kube: Kube, workers: dict[str, Any] | None, suspend: bool
+) -> None:
+    world.business("ads", P40=64)
+    world.user("ann", "ads")
+    desk = Desk(kube, "gpu-1")
+    job = mpijob(suspend=suspend)
+    del job["spec"]["mpiReplicaSpecs"]["Worker"]
+    if workers is not None:
+        job["spec"]["mpiReplicaSpecs"]["Worker"] = workers
+    desk.apply(job)
+    desk.until(lambda: desk.said().get("reason") == "Refused")
+    kube.state(world.task(config={"start_cmd": "true"}), "succeeded")
+    assert Task.objects.count() == 1
+
+
 def test_a_controller_that_is_killed_changes_nothing_for_what_runs(world: World, kube: Kube) -> None:
     world.business("ads", P40=8)
     world.user("ann", "ads")

@@ -10,7 +10,9 @@ from typing import Any
 
 import pytest
 from django.core.management import CommandError, call_command
+from django.db import OperationalError
 
+from cluster.kubernetes import loop as loops
 from cluster.kubernetes.loop import Loop
 from cluster.management.commands import kubernetes
 from tests.kubernetes.server import Server
@@ -81,6 +83,24 @@ def test_a_round_follows_news_at_once_and_its_end_ends_it_all(tmp_path: Path) ->
     loop.end()
     thread.join(60)
     assert rounds.stopped
+
+
+@pytest.mark.django_db
+def test_a_round_that_breaks_off_is_made_again_and_shows_in_the_log_and_to_a_probe(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(loops, "ROUND_EVERY_S", 0.01)
+    rounds, alive = Rounds(), tmp_path / "alive"
+    rounds.faults = [OperationalError("away"), KeyError("Worker")]
+    loop = Loop(rounds, alive)  # type: ignore[arg-type]  # it has all that is used
+    loop._round()
+    assert not alive.exists()
+    assert "A round broke off, and is made again: KeyError('Worker')" in caplog.messages
+    loop._round()
+    assert "the database does not answer: the round is made again" in caplog.messages
+    alive.unlink()
+    loop._round()
+    assert alive.exists()
 
 
 @pytest.mark.django_db  # a round looks after this thread's connection, which an earlier test may have left open

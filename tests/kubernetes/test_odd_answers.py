@@ -143,6 +143,14 @@ def test_a_pause_that_is_longer_than_a_call_may_take_is_kept_by_all_without_a_ca
     assert len(server.calls) == asked
 
 
+def test_a_log_that_one_node_cannot_give_has_nothing_else_wait(server: Server) -> None:
+    api = Calls(connect(server.url))
+    server.fail(503, path="/log", Retry_After="30")
+    with pytest.raises(Away, match="injected"):
+        api.get("/api/v1/namespaces/tasks/pods/p/log")
+    assert api.get("/api/v1/namespaces/kube-system")["metadata"]["name"] == "kube-system"
+
+
 def test_a_watch_that_is_throttled_waits_as_asked(server: Server) -> None:
     api = Calls(connect(server.url))
     server.fail(429, path="namespaces", Retry_After="1")
