@@ -23,6 +23,7 @@ CAUSED = {
     "oom": "out_of_memory",
     "maybe_oom": "maybe_out_of_memory",
     "card": "card_fault",
+    "place": "no_place",
     "operator": "operator_away",
 }
 OWN_FAULTS = frozenset({"code", "data", "operator"})  # causes that any other host would have named as well
@@ -81,6 +82,12 @@ ENDINGS: dict[str, Ending] = {
     "data_failed": Ending(
         _("Its data could not be brought to %(host)s"),
         _("Check the data set's address, name and secret, and whether hosts can reach it."),
+    ),
+    "no_place": Ending(
+        _("Its cluster found no place for its pod on %(host)s"),
+        _(
+            "Let it ask for less besides cards, such as memory, or ask operators of the cluster what else holds it."
+        ),
     ),
     "start_deadline": Ending(
         _("Not every process ran %(limit_s)g s after the start: %(hosts)s"),

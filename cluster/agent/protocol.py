@@ -177,5 +177,6 @@ CAUSES = {
     "oom": "the kernel ended it because memory ran out",
     "maybe_oom": "it was killed, by nobody we know: probably because memory ran out",
     "card": "a card of it failed",
+    "place": "its cluster found no place for its pod",
     "operator": "what makes its pods in its cluster took no notice of it",
 }

@@ -12,6 +12,7 @@ from django.conf import settings
 from kubernetes import client
 
 from cluster import clock, hints
+from cluster.agent.protocol import CAUSES
 from cluster.kubernetes import ceph, gang_seats, hosts, names, nodes
 from cluster.kubernetes import seen as pods_seen
 from cluster.kubernetes.brought import Brought
@@ -294,7 +295,7 @@ class Controller:
             # One that was made by others goes with its reason, unless it is held by then.
             is_held = names.FINALIZER in (pod["metadata"].get("finalizers") or ())
             if is_over and trouble is not None and is_held and pk not in busy:
-                cause = trouble.kind if trouble.kind in {"image", "data", "data_away"} else ""
+                cause = trouble.kind if trouble.kind in CAUSES else ""
                 self._work.begin(pk, partial(self._orders.give_up, pod, cause, trouble.sentence))
 
     def _sweep(self, region: Region) -> None:

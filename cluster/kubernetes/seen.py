@@ -37,7 +37,7 @@ class Seen:
 class Trouble:
     """What keeps a pod from starting; `for_good`: waiting will not help."""
 
-    kind: str  # image, place, container
+    kind: str  # a word of protocol.CAUSES, or container
     sentence: str
     for_good: bool = False
 

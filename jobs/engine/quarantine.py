@@ -32,8 +32,8 @@ NAMED = 10  # of the tasks in a reason: so many of them
 RUNNING_READ = 500  # tasks of those users that run elsewhere: so many are looked at
 
 SURE = frozenset({"start_failed"})
-# The memory or the card was at fault, not the host: another task may do well there.
-NOT_THE_HOST = frozenset({"out_of_memory", "maybe_out_of_memory", "card_fault"})
+# The memory, the card or what else the pod asks for was at fault, not the host: another task may do well there.
+NOT_THE_HOST = frozenset({"out_of_memory", "maybe_out_of_memory", "card_fault", "no_place"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

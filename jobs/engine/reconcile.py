@@ -25,7 +25,7 @@ from jobs.states import ACTIVE, State
 log = logging.getLogger(__name__)
 Outcome = Attempt.Outcome
 CHUNK = 200  # attempts per transaction
-NEVER_RAN = frozenset({"start_failed", "image_failed", "code_failed", "data_failed"})
+NEVER_RAN = frozenset({"start_failed", "image_failed", "code_failed", "data_failed", "no_place"})
 LOST_CODES = {  # nobody knows how these ended
     protocol.KEEPER_LOST: "keeper_lost",
     protocol.HOST_RESTARTED: "host_restarted",

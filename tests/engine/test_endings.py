@@ -45,6 +45,11 @@ def end_of(task: Task) -> tuple[str, str]:
         ({"detail": "x", "cause": "data"}, "data_failed", "Its data could not be brought to {host}: x"),
         ({"detail": "x", "cause": "code_away"}, "code_failed", "Its code could not be brought to {host}: x"),
         ({"detail": "x", "cause": "data_away"}, "data_failed", "Its data could not be brought to {host}: x"),
+        (
+            {"detail": "x", "cause": "place"},
+            "no_place",
+            "Its cluster found no place for its pod on {host}: x",
+        ),
         ({"exit_code": 1, "cause": "card"}, "card_fault", "A card failed under the process on {host}"),
         ({"detail": protocol.HOST_RESTARTED}, "host_restarted", "Its host {host} was restarted"),
     ],

@@ -353,6 +353,7 @@ FAULTS = [
     ("code_away", True),
     ("data_away", True),
     ("image", True),
+    ("place", True),
     ("", True),
 ]
 

@@ -10,8 +10,8 @@ from pytest_django import Settings
 from cluster import host_events, inventory, sync
 from cluster.models import Card, Host, HostEvent, Instance
 from cluster.reports import Report
-from jobs import services
-from jobs.models import Task
+from jobs import endings, services
+from jobs.models import Strike, Task
 from tests.kubernetes.conftest import JSON, Kube, node
 from tests.world import World
 
@@ -65,10 +65,13 @@ def test_a_pod_that_finds_no_place_is_given_up_with_what_the_scheduler_says(
     task = world.task(cards=8, config=SLEEP)
     ready.state(task, "failed")
     code, args = ended(task)
-    assert code == "start_failed"
+    assert code == "no_place"
     assert "Insufficient nvidia.com/gpu" in args["detail"]
+    assert endings.sentence(code, args).startswith("Its cluster found no place for its pod on gpu-")
+    assert "ask for less" in endings.advice(code)
     ready.settle()
     assert ready.leased() == 0
+    assert not Strike.objects.exists()
 
 
 def test_what_the_cluster_refuses_fails_with_its_words(world: World, ready: Kube) -> None:
