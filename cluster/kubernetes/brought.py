@@ -49,11 +49,16 @@ class Brought:
         self._logs = LogKeeper(calls)
         self._troubles = Troubles(options, math.inf)
         self._patched = Unseen[str]()  # by uid
+        self._ran: dict[
+            int, str
+        ] = {}  # uid by attempt that holds cards, also where the MPIJob is gone before its pods
 
     def gather(self, posts: Mapping[int, Post], region: Region, work: Work) -> None:
         """Give each host the members of attempts that run there, note what is new, and say what is news."""
         jobs = {job["metadata"]["uid"]: job for job in map(self._latest, self._jobs.objects())}
         live = hosts.wanted(region).values()
+        uids = self._ran | {gang: uid for uid, job in jobs.items() if (gang := mpijobs.attempt_of(job))}
+        self._ran = {row.gang: uids[row.gang] for row in live if row.gang in uids}
         self._give(posts, jobs, live, work)
         running = {row.gang for row in live if row.wanted}
         for job in jobs.values():
@@ -66,6 +71,11 @@ class Brought:
         self._troubles.keep({uuid.UUID(pod["metadata"]["uid"]) for pod in self._printing()})
         self._logs.look()
         hints.publish(*(f"log.{gang}" for gang in sorted(self._logs.news())))
+
+    def runs(self, pod: Mapping[str, Any]) -> bool:
+        """Say whether a pod is of an attempt that holds cards here: its labels alone may be of another platform."""
+        uid = self._ran.get(mpijobs.attempt_of(pod) or 0)
+        return uid is not None and names.labels_of(pod).get(names.BROUGHT) == uid
 
     def close(self) -> None:
         """End what reads logs, and what tells."""

@@ -4,6 +4,7 @@ import logging
 import threading
 import time
 import uuid
+from collections import Counter
 from collections.abc import Mapping
 from functools import partial
 from typing import Any
@@ -89,11 +90,25 @@ class Controller:
                 self._calls,
                 "/api/v1/pods",
                 changed,
-                keep=_with_cards,
-                labelSelector=f"!{names.INSTANCE},!{names.ROLE}",
+                keep=self._of_others,
                 fieldSelector=f"spec.nodeName!=,{UNFINISHED}",
             ),
         )
+
+    def _of_others(self, pod: JSON) -> JSON | None:
+        """Keep of a pod what it holds of cards; None for those that hold none, and those that we made.
+
+        Where a pod is tells ours from others': labels like ours have those of another platform on the cluster, too.
+        """
+        is_here = pod["metadata"].get("namespace") == self.options.namespace
+        if is_here and names.labels_of(pod).get(names.REGION) == names.region_label(self.options.region):
+            return None
+        return _with_cards(pod)
+
+    def _outside(self) -> dict[str, Counter[str]]:
+        """Return what others use, by node and resource: not the pods of MPIJobs that run as tasks."""
+        brought, every = self._brought, self._others.objects()
+        return nodes.outside_use(pod for pod in every if brought is None or not brought.runs(pod))
 
     def _offers(self) -> tuple[str, ...]:
         """Return the kinds of instance that its nodes run now: with private ceph only while its driver is there."""
@@ -146,8 +161,7 @@ class Controller:
         if self._brought:
             self._brought.gather(self._posts, region, self._work)
         self._take_results()
-        outside = nodes.outside_use(self._others.objects())
-        heard = Round(region=region, known=known, seen=seen, outside=outside, now=now)
+        heard = Round(region=region, known=known, seen=seen, outside=self._outside(), now=now)
         self._reporter.speak(heard, self._machine or "", self._posts)
         self._act()
         self.logs.look()
@@ -318,6 +332,8 @@ def _with_cards(pod: JSON) -> JSON | None:
         name: [{"resources": one.get("resources")} for one in pod["spec"].get(name) or ()] for name in parts
     }
     metadata = {name: pod["metadata"].get(name) for name in ("name", "namespace", "resourceVersion")}
+    marks = (names.ATTEMPT, names.BROUGHT)
+    metadata["labels"] = {name: said for name, said in names.labels_of(pod).items() if name in marks}
     return {"metadata": metadata, "spec": {**spec, "nodeName": pod["spec"]["nodeName"]}}
 
 

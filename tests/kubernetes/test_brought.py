@@ -140,10 +140,12 @@ def test_a_deleted_one_ends_its_task_when_its_pods_are_gone(world: World, kube: 
     desk.apply(mpijob(launcher="sleep 60"))
     task = desk.task()
     desk.state(task, "running")
+    assert not Card.objects.filter(state="external").exists()  # its pods are none of others
     kube.fleet.slow_exit_s = 1.0
     kube.calls.delete(f"{FOLDER}/train")
     desk.state(task, "stopping")
     assert kube.leased() == 8
+    assert not Card.objects.filter(state="external").exists()
     desk.state(task, "stopped")
     assert not desk.live_pods()
     assert kube.leased() == 0

@@ -4,7 +4,7 @@ import time
 
 import pytest
 
-from cluster.kubernetes import gang_orders, watch
+from cluster.kubernetes import gang_orders, nodes, watch
 from cluster.models import Card, Instance
 from jobs import services
 from tests.kubernetes.conftest import Kube
@@ -200,14 +200,14 @@ def test_a_worker_that_its_node_refuses_ends_the_gang_before_anything_ran(world:
 
 
 def test_a_worker_that_finds_no_place_is_given_up_with_what_the_scheduler_says(
-    world: World, floor: Floor
+    world: World, floor: Floor, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    # Bound before ours, and not seen by the controller.
-    floor.kube.other_pod("theirs", "gpu-3", 8, **{"taiji.io/instance": "none-of-ours"})
+    monkeypatch.setattr(nodes, "outside_use", lambda pods: {})  # bound before ours, and not seen in time
+    floor.kube.other_pod("theirs", "gpu-3", 8)
     task = gang(world, "sleep 60", 4)
     floor.kube.state(task, "failed", 60)
     attempt = task.attempts.get()
-    assert attempt.outcome_code == "start_failed"
+    assert attempt.outcome_code == "no_place"
     assert "Insufficient nvidia.com/gpu" in attempt.outcome_args["detail"]
     floor.kube.until(lambda: not floor.jobs())
     assert floor.starts(task) == 0

@@ -8,6 +8,7 @@ from django.utils import timezone
 from pytest_django import Settings
 
 from cluster import host_events, inventory, sync
+from cluster.kubernetes import nodes
 from cluster.models import Card, Host, HostEvent, Instance
 from cluster.reports import Report
 from jobs import endings, services
@@ -58,10 +59,11 @@ def test_an_image_that_cannot_be_had_holds_cards_only_for_its_time(
 
 
 def test_a_pod_that_finds_no_place_is_given_up_with_what_the_scheduler_says(
-    world: World, ready: Kube
+    world: World, ready: Kube, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for name in ("gpu-1", "gpu-2"):  # bound before ours, and not seen by the controller
-        ready.other_pod(f"other-{name}", name, 8, **{"taiji.io/instance": "none-of-ours"})
+    monkeypatch.setattr(nodes, "outside_use", lambda pods: {})  # bound before ours, and not seen in time
+    for name in ("gpu-1", "gpu-2"):
+        ready.other_pod(f"other-{name}", name, 8)
     task = world.task(cards=8, config=SLEEP)
     ready.state(task, "failed")
     code, args = ended(task)
@@ -85,8 +87,17 @@ def test_what_the_cluster_refuses_fails_with_its_words(world: World, ready: Kube
     assert ready.leased() == 0
 
 
-def test_cards_that_others_use_are_not_offered(world: World, ready: Kube) -> None:
-    pod = ready.other_pod("notebook", "gpu-1", 5)
+@pytest.mark.parametrize(
+    "labels",
+    [
+        {},
+        {"taiji.io/instance": "mine", "taiji.io/mpi-role": "worker"},
+        {"taiji.io/region": "SZ", "taiji.io/attempt": "1", "taiji.io/mpijob": "a-uid"},
+    ],
+    ids=["nobody's", "like ours", "another platform's"],
+)
+def test_cards_that_others_use_are_not_offered(world: World, ready: Kube, labels: dict[str, str]) -> None:
+    pod = ready.other_pod("notebook", "gpu-1", 5, **labels)
     ready.until(lambda: Card.objects.filter(host__name="gpu-1", state="external").count() == 5)
     ready.calls.delete(pod, grace_s=0)
     ready.until(lambda: not Card.objects.filter(state="external").exists())
