@@ -17,7 +17,7 @@ FIXED = (
 def answer(review: Mapping[str, Any], prefix: str = "") -> JSON:
     """Return the AdmissionReview that answers one; `prefix`: what the cluster writes before names of people.
 
-    Raises KeyError, TypeError or AttributeError where it is none.
+    Raises KeyError, TypeError, ValueError, AttributeError or OverflowError where it is none.
     """
     asked = review["request"]
     new, old = {**asked["object"]}, asked.get("oldObject") or {}

@@ -16,7 +16,7 @@ from cluster.kubernetes import hosts, job_logs, mpijobs, names, seen, telling
 from cluster.kubernetes.calls import Calls, Conflict, Missing, Refused
 from cluster.kubernetes.log_keeper import LogKeeper
 from cluster.kubernetes.options import Options
-from cluster.kubernetes.orders import DETAIL_AT_MOST, NameTaken
+from cluster.kubernetes.orders import DETAIL_AT_MOST, NotYet
 from cluster.kubernetes.outcomes import NotTaken, Outcome
 from cluster.kubernetes.pod_logs import Source
 from cluster.kubernetes.posts import Post
@@ -126,7 +126,7 @@ class Brought:
         except Missing:
             return _not_taken(seat, GONE)
         except Conflict as conflict:
-            raise NameTaken(f"{path} was changed meanwhile") from conflict
+            raise NotYet(f"{path} was changed meanwhile") from conflict
         except Refused as refused:
             return _not_taken(seat, f"The cluster does not take the change of the MPIJob: {refused}")
         return None
@@ -136,7 +136,7 @@ class Brought:
         workers = [pod for pod in self._pods.objects() if names.labels_of(pod).get(names.BROUGHT) == uid]
         launchers = self._launchers_by_job()[_named(job)]
         if any(not seen.is_gone(pod) for pod in (*workers, *launchers)):
-            raise NameTaken(f"pods of {path} are left of an earlier attempt")
+            raise NotYet(f"pods of {path} are left of an earlier attempt")
         after = max(map(mpijobs.made_at, launchers), default="")
         patch = mpijobs.starting(job, gang, nodes, self._options.tolerations, after)
         # As it was read: of two who start it, one is told of a conflict.

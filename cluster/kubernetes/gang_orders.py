@@ -12,7 +12,7 @@ from cluster import clock
 from cluster.kubernetes import ceph, gang_job, gang_seats, hosts, names, pods
 from cluster.kubernetes.calls import Calls, Conflict, Missing, Refused
 from cluster.kubernetes.options import Options
-from cluster.kubernetes.orders import DETAIL_AT_MOST, NameTaken, Orders
+from cluster.kubernetes.orders import DETAIL_AT_MOST, NotYet, Orders
 from cluster.kubernetes.outcomes import NotTaken, Outcome
 from cluster.kubernetes.pods import Member
 from cluster.kubernetes.posts import Post
@@ -76,14 +76,14 @@ class GangOrders:
         return shown, strays
 
     def launch(self, members: Sequence[Member]) -> Outcome:
-        """Have the MPIJob of a gang; raises NameTaken, calls.Away."""
+        """Have the MPIJob of a gang; raises NotYet, calls.Away."""
         hosts_of = {member.id: member.host_id for member in members}
         if why := ceph.clash(members[0].spec, pods.storage_of(members[0].spec, self._options)):
             return NotTaken(hosts=hosts_of, sentence=why)
         try:
             job = self._start(members)
         except Missing as missing:
-            raise NameTaken(f"the cluster has no MPIJobs any more: {missing}") from missing
+            raise NotYet(f"the cluster has no MPIJobs any more: {missing}") from missing
         except Refused as refused:
             said = f"The cluster does not take the MPIJob: {refused}"
             return NotTaken(hosts=hosts_of, sentence=said[:DETAIL_AT_MOST])
@@ -99,7 +99,7 @@ class GangOrders:
         if gang_seats.is_there(pod):
             self._orders.stop(pod)
         elif self._jobs.is_denied:
-            raise NameTaken(f"the MPIJob of {gang} cannot be ended: {DENIED}")
+            raise NotYet(f"the MPIJob of {gang} cannot be ended: {DENIED}")
 
     def _start(self, members: Sequence[Member]) -> JSON:
         """Make what the pods need, the MPIJob, and have the former go with it."""
@@ -121,7 +121,7 @@ class GangOrders:
         except Conflict:
             found = self._calls.get(f"{self._folder}/{body['metadata']['name']}")
             if names.labels_of(found) != body["metadata"]["labels"] or is_leaving(found):
-                raise NameTaken(f"{body['metadata']['name']} is another MPIJob, or on its way out") from None
+                raise NotYet(f"{body['metadata']['name']} is another MPIJob, or on its way out") from None
             return found
 
     def _known(self, work: Work) -> dict[int, JSON]:
@@ -144,11 +144,11 @@ class GangOrders:
             self._made.forget(gang, job)
 
     def _listed(self, gang: int) -> str:
-        """Return the uid of a gang's MPIJob, blank where it has none; raises NameTaken where its kind is not served."""
+        """Return the uid of a gang's MPIJob, blank where it has none; raises NotYet where its kind is not served."""
         try:
             found, _ = self._calls.list(self._folder, labelSelector=f"{names.GANG}={gang}")
         except Refused as refused:
-            raise NameTaken(f"nobody knows whether the MPIJob of {gang} is there: {refused}") from refused
+            raise NotYet(f"nobody knows whether the MPIJob of {gang} is there: {refused}") from refused
         return str(found[0]["metadata"]["uid"]) if found else ""
 
     def _hold(self, found: Mapping[Seat, JSON], work: Work) -> None:

@@ -24,7 +24,7 @@ GO = f"{GROUP}/go"  # an annotation that says: all are ready
 COMMIT = f"{GROUP}/commit"  # an annotation: what the first member runs
 VERDICT = f"{GROUP}/verdict"  # an annotation: why it was given up, a cause and a sentence
 # Of MPIJobs that people bring, and of their pods.
-BROUGHT = f"{GROUP}/mpijob"  # uid of the MPIJob that a pod is of
+BROUGHT = f"{GROUP}/mpijob"  # uid of the MPIJob that a pod is of; "yes" of what stands in for pods
 ROLE = f"{GROUP}/mpi-role"  # of the pods of our own MPIJobs, too
 # What the MPI operator calls its jobs, and where the API server has them.
 JOB_API, JOB_KIND = "kubeflow.org/v2beta1", "MPIJob"

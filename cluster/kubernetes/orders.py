@@ -16,8 +16,8 @@ JSON = dict[str, Any]
 DETAIL_AT_MOST = 500
 
 
-class NameTaken(Exception):
-    """An older pod has the name and is not gone yet: it is tried again."""
+class NotYet(Exception):
+    """Something that goes by itself is in the way, such as an older pod with the name: it is tried again."""
 
 
 class Orders:
@@ -32,7 +32,7 @@ class Orders:
         )
 
     def launch(self, member: Member) -> Outcome:
-        """Have the pod of a member; raises NameTaken, calls.Away."""
+        """Have the pod of a member; raises NotYet, calls.Away."""
         if why := ceph.clash(member.spec, pods.storage_of(member.spec, self._options)):
             return NotTaken(hosts={member.id: member.host_id}, sentence=why)
         try:
@@ -160,7 +160,7 @@ class Orders:
         except Conflict as conflict:
             found = self._there(f"{self._pods}/{member.name}", conflict)
             if names.labels_of(found).get(names.INSTANCE) != str(member.id):
-                raise NameTaken(f"{member.name} is the name of another pod that is not gone yet") from None
+                raise NotYet(f"{member.name} is the name of another pod that is not gone yet") from None
             return found
 
     def _there(self, path: str, conflict: Conflict) -> JSON:
@@ -171,7 +171,7 @@ class Orders:
         try:
             return self._calls.get(path)
         except Missing:
-            raise NameTaken(f"{path} could not be made: {conflict}") from None
+            raise NotYet(f"{path} could not be made: {conflict}") from None
 
     def once(self, folder: str, body: JSON) -> None:
         """Create an object; one of that name that was left by a start that broke off is the same."""
@@ -182,7 +182,7 @@ class Orders:
             found = names.labels_of(self._there(f"{folder}/{name}", conflict))
             if found.get(names.INSTANCE) != body["metadata"]["labels"].get(names.INSTANCE):
                 self._calls.delete(f"{folder}/{name}")
-                raise NameTaken(f"{name} belonged to another instance") from None
+                raise NotYet(f"{name} belonged to another instance") from None
 
 
 def instance_of(pod: Mapping[str, Any]) -> uuid.UUID | None:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from cluster.kubernetes.calls import CALL_S, THREADS, Away, Refused
 from cluster.kubernetes.lease import NotHolder
-from cluster.kubernetes.orders import NameTaken
+from cluster.kubernetes.orders import NotYet
 from cluster.kubernetes.outcomes import Outcome
 
 log = logging.getLogger(__name__)
@@ -81,7 +81,7 @@ class Work:
             done = Done(instance=pk, result=order())
         except Refused as refused:
             done = Done(instance=pk, refused=refused)
-        except (Away, NotHolder, NameTaken) as error:
+        except (Away, NotHolder, NotYet) as error:
             log.warning("instance %s is tried again: %s", pk, error)
             pause_s = RETRY_S
             if isinstance(error, Away):
