@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from django.db import InterfaceError, OperationalError, close_old_connections
+from django.db import InterfaceError, OperationalError, ProgrammingError, close_old_connections
 
 from cluster import hints, hub
 from cluster.kubernetes.controller import Controller
@@ -19,6 +19,9 @@ ROUND_EVERY_S = 1.0  # without news: what was lost of them costs no more
 GATHER_S = 0.05  # what happens at once is taken together
 TOLD_AGAIN_S = 60.0
 LISTEN_S = 20.0
+
+# It is away, or already that of the next version.
+NO_DATABASE = (OperationalError, InterfaceError, ProgrammingError)
 
 
 class Loop:
@@ -63,7 +66,7 @@ class Loop:
                 self._tell("")
         except NotHolder as error:
             self._tell(str(error))
-        except (OperationalError, InterfaceError):
+        except NO_DATABASE:
             log.exception("the database does not answer: the round is made again")
             time.sleep(ROUND_EVERY_S)
         except Exception as error:

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 from django.core.management import CommandError, call_command
-from django.db import OperationalError
+from django.db import OperationalError, ProgrammingError
 
 from cluster.kubernetes import loop as loops
 from cluster.kubernetes.loop import Loop
@@ -91,14 +91,16 @@ def test_a_round_that_breaks_off_is_made_again_and_shows_in_the_log_and_to_a_pro
 ) -> None:
     monkeypatch.setattr(loops, "ROUND_EVERY_S", 0.01)
     rounds, alive = Rounds(), tmp_path / "alive"
-    rounds.faults = [OperationalError("away"), KeyError("Worker")]
+    rounds.faults = [OperationalError("away"), ProgrammingError("no such column"), KeyError("Worker")]
     loop = Loop(rounds, alive)  # type: ignore[arg-type]  # it has all that is used
     loop._round()
     assert not alive.exists()
     assert "A round broke off, and is made again: KeyError('Worker')" in caplog.messages
-    loop._round()
-    assert "the database does not answer: the round is made again" in caplog.messages
-    alive.unlink()
+    for _ in range(2):
+        loop._round()
+        assert "the database does not answer: the round is made again" in caplog.messages
+        caplog.clear()
+        alive.unlink()
     loop._round()
     assert alive.exists()
 
