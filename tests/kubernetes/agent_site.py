@@ -220,9 +220,11 @@ class AgentSite:
         class Calls(BaseHTTPRequestHandler):
             def _answer(self) -> None:
                 length = int(self.headers.get("Content-Length") or 0)
-                call = Call(
-                    self.command, self.path, self.headers.get("Authorization", ""), self.rfile.read(length)
-                )
+                body = self.rfile.read(length)
+                if len(body) < length:  # given up for news while it was being sent
+                    self.close_connection = True
+                    return
+                call = Call(self.command, self.path, self.headers.get("Authorization", ""), body)
                 with site._news:
                     site._asked.append(call)
                     site._news.notify_all()
